@@ -1,0 +1,25 @@
+"""The caps that keep reading a hostile file within bounded time and memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Caps:
+    """Upper limits of one reading. The defaults leave room for the largest published checkpoints."""
+
+    pickle_opcodes: int = 20_000_000
+    """Opcodes executed over all pickles of one file (about a microsecond each)."""
+    pickle_depth: int = 2_000
+    """Containers nested in one another."""
+    value_bytes: int = 64 << 20
+    """Bytes of one tensor or string that are read into memory."""
+    tensor_bytes: int = 1 << 30
+    """Bytes of all norm tensors of one file together."""
+    header_bytes: int = 256 << 20
+    """Bytes of one header: a JSON document, a directory, a pickle, a code file, after decompression."""
+    archive_members: int = 2_000_000
+    """Entries of one archive directory."""
+    graph_nodes: int = 5_000_000
+    """Nodes, attributes and initializers of one graph."""
