@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     import numpy as np
@@ -182,7 +182,7 @@ class NormLayer:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModeDependent:
-    """A layer other than a norm whose output depends on the mode: dropout, recurrent, attention, RReLU, stochastic depth."""
+    """A layer other than a norm whose output depends on the mode."""
 
     name: str
     kind: str
@@ -318,5 +318,4 @@ class Description:
 def _floating(stored: StoredTensor | None) -> NDArray[np.float64] | None:
     if stored is None or stored.values is None or stored.values.dtype.kind != "f":
         return None
-    values: NDArray[np.float64] = stored.values
-    return values
+    return cast("NDArray[np.float64]", stored.values)

@@ -48,7 +48,9 @@ class ByteSource:
             fd = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
         except OSError as error:
             raise UnreadableError(
-                f"{path} cannot be opened", where=error.strerror or type(error).__name__, remedy="check its permissions"
+                f"{path} cannot be opened",
+                where=error.strerror or type(error).__name__,
+                remedy="check its permissions",
             ) from error
         return OpenByteSource(fd, path, path.name, 0, os.fstat(fd).st_size, caps or Caps(), _Meter())
 
@@ -91,9 +93,7 @@ class ByteSource:
     def slice(self, offset: int, length: int, name: str | None = None) -> ByteSource:
         """A part of this source. Raises MalformedError when the range leaves it."""
         self._check(offset, length)
-        return ByteSource(
-            self._fd, self.path, name or self.name, self.start + offset, length, self.caps, self._meter
-        )
+        return ByteSource(self._fd, self.path, name or self.name, self.start + offset, length, self.caps, self._meter)
 
     def _check(self, offset: int, length: int) -> None:
         if offset < 0 or length < 0 or offset + length > self.size:

@@ -1,0 +1,236 @@
+"""What is concluded: hits become findings, findings and verdicts become a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+from bnaudit.description import Artifact, Description, Gap
+
+
+class Severity(IntEnum):
+    """How bad it is. Comparable: NOTE < WARNING < ERROR."""
+
+    NOTE = 1
+    """worth knowing"""
+    WARNING = 2
+    """predictions are likely wrong, or wrong under a stated condition"""
+    ERROR = 3
+    """predictions are or will be wrong"""
+
+    @property
+    def label(self) -> str:
+        """`note`, `warning`, `error`."""
+        return self.name.lower()
+
+
+class Confidence(IntEnum):
+    """How good the evidence is; it caps the severity: LOW is at most a note, MEDIUM at most a warning."""
+
+    LOW = 1
+    MEDIUM = 2
+    HIGH = 3
+
+    @property
+    def label(self) -> str:
+        """`low`, `medium`, `high`."""
+        return self.name.lower()
+
+
+class Question(str, Enum):
+    """The five questions that a report opens with; the value is the verdict's name on the command line."""
+
+    BUFFERS = "buffers"
+    EVAL_MODE = "eval-mode"
+    NEIGHBOURS = "neighbours"
+    GAP = "train-eval-gap"
+    FROZEN = "frozen"
+
+    @property
+    def claim(self) -> str:
+        """The verdict as a claim that passes or fails."""
+        return _CLAIMS[self]
+
+
+_CLAIMS = {
+    Question.BUFFERS: "buffers complete",
+    Question.EVAL_MODE: "eval mode holds",
+    Question.NEIGHBOURS: "neighbours do not matter",
+    Question.GAP: "train–eval gap",
+    Question.FROZEN: "frozen means frozen",
+}
+
+
+class Outcome(str, Enum):
+    """How a question was decided."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    INCONCLUSIVE = "inconclusive"
+    NOT_CHECKED = "not checked"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """One question's answer. `reason` says why; `needs` what to give when it was not decided."""
+
+    question: Question
+    outcome: Outcome
+    reason: str = ""
+    needs: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hit:
+    """What a rule yields. The engine adds the rule and the artifact and makes it a Finding."""
+
+    message: str
+    """What is wrong in one sentence, without the layer's name and without the advice."""
+    advice: str
+    """What to do, one line, the same text for every layer with the same cause (reports show it once)."""
+    layer: str | None = None
+    """The norm layer's or module's stored name; None: the whole artifact."""
+    part: str = ""
+    value: float | int | str | None = None
+    """The number found, in the unit of `limit`."""
+    limit: float | int | str | None = None
+    channels: tuple[int, ...] = ()
+    """The channels concerned, worst first, at most 16; empty: all or not per channel."""
+    severity: Severity | None = None
+    """Set where it differs from the rule's default."""
+    confidence: Confidence = Confidence.HIGH
+    undecided: str = ""
+    """The rule's question can not be decided because of this: the verdict becomes *inconclusive: <this text>*."""
+    settles: bool | None = None
+    """Whether it fails the rule's question; None: when its severity is warning or error."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """A hit with its rule, artifact and fingerprint. `severity` is capped by the confidence."""
+
+    rule: str
+    name: str
+    severity: Severity
+    confidence: Confidence
+    artifact: str
+    part: str
+    layer: str | None
+    message: str
+    value: float | int | str | None
+    limit: float | int | str | None
+    advice: str
+    channels: tuple[int, ...]
+    question: Question | None
+    fails: bool
+    """Whether it fails its question."""
+    undecided: str
+    fingerprint: str
+    """Survives retraining: made of rule, part and layer without wrapper prefixes, never of numbers or paths."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Skipped:
+    """A rule that did not run and what it needs."""
+
+    rule: str
+    name: str
+    needs: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failed:
+    """A rule that broke; an internal failure, reported and never swallowed."""
+
+    rule: str
+    name: str
+    error: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LedgerRow:
+    """One norm layer or a run of like layers, and the three questions answered for it."""
+
+    layers: tuple[str, ...]
+    label: str
+    """The names compressed: `layer{1..4}.{0..5}.bn{1,2,3}`."""
+    part: str
+    kind: str
+    channels: tuple[int, int] | None
+    """Smallest and largest."""
+    counter: tuple[float, float] | None
+    """Smallest and largest num_batches_tracked."""
+    residual: float | None
+    """Largest share of the initial statistics that is still in the running ones, (1 − momentum)^counter."""
+    mode: str
+    """`training`, `eval`, `batch statistics`, `stored statistics`, `not in the file`."""
+    state: str
+    """`complete`, `no counter`, `no running_mean, running_var`, `affine only`, `non-finite`, …"""
+    eps: float | None
+    momentum: str
+    """A number, `cumulative`, or "" when unknown."""
+    needs_exact_eps: float | None
+    """Share of channels whose gain moves by more than 10 % between epsilon 1e-5 and 1e-3."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Audit:
+    """The conclusions about one artifact."""
+
+    artifact: Artifact
+    description: Description
+    verdicts: tuple[Verdict, ...]
+    ledger: tuple[LedgerRow, ...]
+    findings: tuple[Finding, ...]
+    """Worst first."""
+    skipped: tuple[Skipped, ...]
+    failed: tuple[Failed, ...]
+    gaps: tuple[Gap, ...]
+
+    @property
+    def looked(self) -> bool:
+        """Whether anything was checked: some part was read, or no norm layer can hide behind the gaps."""
+        return bool(self.description.parts) or not any(gap.hides_norms for gap in self.gaps)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unaudited:
+    """A path that was not audited. `error`: it should have been (exit code 2); else it is a format not read."""
+
+    path: str
+    why: str
+    error: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Report:
+    """All that a renderer gets."""
+
+    version: str
+    audits: tuple[Audit, ...]
+    unaudited: tuple[Unaudited, ...] = ()
+    other_files: int = 0
+    """Files of no model format met in directories."""
+    rules: Mapping[str, str] | None = None
+    """Id → name of the rules that were selected."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings of all artifacts."""
+        return tuple(finding for audit in self.audits for finding in audit.findings)
+
+    @property
+    def worst(self) -> Severity | None:
+        """The highest severity found, None without findings."""
+        return max((finding.severity for finding in self.findings), default=None)
+
+    def exit_code(self, fail_on: Severity = Severity.ERROR) -> int:
+        """0 nothing at or above `fail_on`; 1 findings; 2 unreadable or failed; 3 nothing was checked."""
+        if any(entry.error for entry in self.unaudited) or any(audit.failed for audit in self.audits):
+            return 2
+        if self.worst is not None and self.worst >= fail_on:
+            return 1
+        if not self.audits or not all(audit.looked for audit in self.audits):
+            return 3
+        return 0
