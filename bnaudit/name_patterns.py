@@ -1,0 +1,93 @@
+"""Writes a set of layer names as one pattern, the way a person would: `layer{1..4}.{0..5}.bn{1,2,3}`."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+_NUMBER = re.compile(r"(\d+)")
+
+
+def compress(names: Iterable[str], universe: Iterable[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Patterns that together select exactly `names` among `universe`, each with the names it stands for.
+
+    A pattern is exact with respect to the names that exist: `layer{1..4}.{0..5}.bn1` may stand for fewer than
+    4 × 6 layers, but no existing layer outside the set fits it. Patterns come in the order of their first name.
+    """
+    order = {name: position for position, name in enumerate(names)}
+    others: dict[tuple[str, ...], list[_Row]] = defaultdict(list)
+    for name in universe:
+        if name not in order:
+            row = _Row.of(name)
+            others[row.texts].append(row)
+    groups: dict[tuple[str, ...], list[_Row]] = defaultdict(list)
+    for name in order:
+        row = _Row.of(name)
+        groups[row.texts].append(row)
+    found = [
+        (_label(cluster), tuple(row.name for row in cluster))
+        for texts, members in groups.items()
+        for cluster in _clusters(members, others[texts])
+    ]
+    return sorted(found, key=lambda entry: order[entry[1][0]])
+
+
+class _Row(NamedTuple):
+    """A name and its pieces: texts before, between and behind the numbers."""
+
+    name: str
+    texts: tuple[str, ...]
+    numbers: tuple[str, ...]
+
+    @classmethod
+    def of(cls, name: str) -> _Row:
+        pieces = _NUMBER.split(name)
+        return cls(name, tuple(pieces[::2]), tuple(pieces[1::2]))
+
+
+def _clusters(rows: list[_Row], others: list[_Row]) -> list[list[_Row]]:
+    columns = [set(column) for column in zip(*(row.numbers for row in rows), strict=True)]
+    if len(rows) == 1 or not any(_fits(other, columns) for other in others):
+        return [rows]
+    splits = []
+    for position, values in enumerate(columns):
+        if len(values) > 1:
+            by_value: dict[str, list[_Row]] = defaultdict(list)
+            for row in rows:
+                by_value[row.numbers[position]].append(row)
+            splits.append(list(by_value.values()))
+    # The position with the fewest values splits least; each piece is then tried again.
+    least = min(splits, key=len, default=[rows])
+    return [cluster for piece in least for cluster in _clusters(piece, others)]
+
+
+def _fits(row: _Row, columns: list[set[str]]) -> bool:
+    return all(number in values for number, values in zip(row.numbers, columns, strict=True))
+
+
+def _label(rows: list[_Row]) -> str:
+    if len(rows) == 1:
+        return rows[0].name
+    texts = rows[0].texts
+    ranges = [_range(set(column)) for column in zip(*(row.numbers for row in rows), strict=True)]
+    return "".join(text + span for text, span in zip(texts, (*ranges, ""), strict=True))
+
+
+def _range(values: set[str]) -> str:
+    if len(values) == 1:
+        return next(iter(values))
+    runs: list[list[str]] = []
+    previous = -2
+    for number in sorted(values, key=lambda text: (len(text.lstrip("0")), text.lstrip("0"), text)):
+        following = len(number) < 18 and int(number) == previous + 1
+        if following:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+        previous = int(number) if len(number) < 18 else -2
+    pieces: list[str] = []
+    for run in runs:
+        pieces.extend(run if len(run) < 4 else [f"{run[0]}..{run[-1]}"])
+    return "{" + ",".join(pieces) + "}"
