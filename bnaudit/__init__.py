@@ -1,3 +1,52 @@
-"""bnaudit audits the normalization layers of a model before it is deployed."""
+"""bnaudit audits the normalization layers of a model before it is deployed.
+
+    import bnaudit
+    bnaudit.describe("model.pt")   # Description: what the file says
+    bnaudit.audit("model.pt")      # Report: verdicts, ledger, findings
+
+The names below are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from bnaudit.auditing import audit, describe
+    from bnaudit.description import Description
+    from bnaudit.errors import BnauditError
+    from bnaudit.results import Finding, Report, Severity
+    from bnaudit.settings import Settings
+
+_HOMES = {
+    "audit": "bnaudit.auditing",
+    "describe": "bnaudit.auditing",
+    "BnauditError": "bnaudit.errors",
+    "Description": "bnaudit.description",
+    "Finding": "bnaudit.results",
+    "Report": "bnaudit.results",
+    "Settings": "bnaudit.settings",
+    "Severity": "bnaudit.results",
+}
+
+__all__ = [
+    "BnauditError",
+    "Description",
+    "Finding",
+    "Report",
+    "Settings",
+    "Severity",
+    "__version__",
+    "audit",
+    "describe",
+]
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'bnaudit' has no attribute {name!r}")

@@ -1,0 +1,127 @@
+"""The ledger: for each norm layer, which observations, which mode, which saved state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+from bnaudit.description import CUMULATIVE, Carrier, NormKind, NormLayer, Part
+from bnaudit.name_patterns import compress
+from bnaudit.results import LedgerRow
+
+ASSUMED_MOMENTUM = 0.1
+"""PyTorch's default, taken where the artifact does not say and marked as assumed."""
+
+
+def ledger(parts: Iterable[Part], covers: Callable[[str], bool], one_row_each: bool = False) -> tuple[LedgerRow, ...]:
+    """One row per run of like layers, or per layer, in the order of the parts."""
+    rows: list[LedgerRow] = []
+    for part in parts:
+        groups: dict[tuple[object, ...], list[NormLayer]] = {}
+        for position, layer in enumerate(part.layers):
+            if covers(layer.name):
+                groups.setdefault(_key(part, layer, position if one_row_each else None), []).append(layer)
+        names = [layer.name for layer in part.layers]
+        for members in groups.values():
+            by_name = {layer.name: layer for layer in members}
+            for label, run in compress(by_name, names):
+                rows.append(_row(part, label, [by_name[name] for name in run]))
+    return tuple(rows)
+
+
+def _key(part: Part, layer: NormLayer, position: int | None) -> tuple[object, ...]:
+    return (layer.kind, mode(part, layer), state(layer), layer.eps, _momentum(layer), position)
+
+
+def _row(part: Part, label: str, layers: list[NormLayer]) -> LedgerRow:
+    channels = [layer.channels for layer in layers if layer.channels is not None]
+    counters = [layer.counter for layer in layers if layer.counter is not None and not math.isnan(layer.counter)]
+    residuals = [share for layer in layers if (share := residual_share(layer)) is not None]
+    return LedgerRow(
+        layers=tuple(layer.name for layer in layers),
+        label=label,
+        part=part.name,
+        kind=layers[0].kind.value,
+        channels=(min(channels), max(channels)) if channels else None,
+        counter=(min(counters), max(counters)) if counters else None,
+        residual=max(residuals) if residuals else None,
+        mode=mode(part, layers[0]),
+        state=state(layers[0]),
+        eps=layers[0].eps,
+        momentum=_momentum(layers[0]),
+        needs_exact_eps=needs_exact_eps(layers),
+    )
+
+
+def residual_share(layer: NormLayer) -> float | None:
+    """(1 − momentum)^counter, the share of the initial 0 and 1 left in the running statistics.
+
+    None where it means nothing: no counter, a counter of 0, no statistics, or a momentum of 0.
+    """
+    counter = layer.counter
+    if layer.mean is None or counter is None or not (0 < counter < math.inf):
+        return None
+    if layer.momentum is CUMULATIVE:
+        return 0.0
+    momentum = layer.momentum if isinstance(layer.momentum, float) else ASSUMED_MOMENTUM
+    return (1.0 - momentum) ** counter if 0 < momentum <= 1 else None
+
+
+def needs_exact_eps(layers: Iterable[NormLayer]) -> float | None:
+    """Share of channels whose gain 1/√(variance + ε) moves by more than 10 % between ε = 1e-5 and 1e-3."""
+    critical = total = 0
+    for layer in layers:
+        if layer.var is not None and layer.kind.is_batch:
+            # √((v + 1e-3)/(v + 1e-5)) > 1.1 solved for v, so that no logarithm or root meets a hostile value.
+            critical += int(((layer.var >= 0) & (layer.var < (1e-3 - 1.21e-5) / 0.21)).sum())
+            total += layer.var.size
+    return critical / total if total else None
+
+
+def mode(part: Part, layer: NormLayer) -> str:
+    """Which statistics the artifact will use, as far as it says."""
+    if not (layer.kind.is_batch or layer.kind in (NormKind.INSTANCE, NormKind.UNKNOWN)):
+        return "no modes"
+    if layer.statistics_from_input:
+        return "batch (computed in the graph)"
+    if layer.graph_training is not None:
+        return "training (fixed in the graph)" if layer.graph_training else "eval (fixed in the graph)"
+    if layer.training is not None:
+        return "training" if layer.training else "eval"
+    return "not in the file" if part.carrier is Carrier.STATE_DICT else "unknown"
+
+
+def state(layer: NormLayer) -> str:
+    """What is saved of the layer's statistics, in a few words."""
+    faults = _faults(layer)
+    if faults:
+        return ", ".join(faults)
+    if layer.running_mean is None and layer.running_var is None:
+        return "affine only" if layer.weight is not None else "no tensors"
+    if layer.num_batches_tracked is None:
+        return "complete" if layer.kind is NormKind.FROZEN_BATCH or layer.graph_training is False else "no counter"
+    return "complete"
+
+
+def _faults(layer: NormLayer) -> list[str]:
+    import numpy as np
+
+    mean, var = layer.running_mean, layer.running_var
+    if mean is None and var is None:
+        lost = layer.num_batches_tracked is not None or (layer.tracks_statistics is True and layer.kind.is_batch)
+        return ["no mean, no variance"] if lost else []
+    faults = []
+    for tensor, name in ((mean, "mean"), (var, "variance")):
+        if tensor is None:
+            faults.append(f"no {name}")
+        elif tensor.values is None:
+            faults.append(f"{name} unread" if tensor.unread else f"{name} without values")
+        elif not np.isfinite(tensor.values).all():
+            faults.append(f"non-finite {name}")
+    return faults
+
+
+def _momentum(layer: NormLayer) -> str:
+    if layer.momentum is None:
+        return ""
+    return "cumulative" if layer.momentum is CUMULATIVE else f"{layer.momentum:g}"

@@ -1,0 +1,42 @@
+"""One file per report format. A plugin is a module with a `RENDERER`:
+
+    RENDERER = Renderer(name="json", suffix=".json", render=render)
+
+`render(report, view)` returns the whole report as text. The report is a value; nothing is computed here but
+words and layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from bnaudit.errors import UsageError
+from bnaudit.plugins import load, names
+from bnaudit.results import Report, Severity
+
+
+class View(NamedTuple):
+    """How a person looks at it."""
+
+    width: int = 80
+    color: bool = False
+    in_full: bool = False
+    """Every layer in its own row, and notes with their whole text."""
+    fail_on: Severity = Severity.ERROR
+
+
+class Renderer(NamedTuple):
+    """The contract of a report plugin."""
+
+    name: str
+    suffix: str
+    render: Callable[[Report, View], str]
+
+
+def renderer(name: str) -> Renderer:
+    """The report format of this name. Raises UsageError when there is none."""
+    if name not in names(__name__):
+        raise UsageError(f"no report format is called {name!r}", remedy=f"there are {', '.join(names(__name__))}")
+    found: Renderer = load(__name__, name).RENDERER
+    return found

@@ -1,0 +1,159 @@
+"""The report as JSON, in a shape of its own: `report-1.schema.json` in this folder, versioned."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from bnaudit.description import CUMULATIVE, Cumulative, NormLayer, Part, StoredTensor
+from bnaudit.reports import Renderer, View
+from bnaudit.results import Audit, Finding, LedgerRow, Report
+
+SCHEMA = "bnaudit.report/1"
+
+
+def render(report: Report, view: View) -> str:
+    """The whole report as one JSON document; NaN and infinities are written as the strings NaN, Infinity, -Infinity."""
+    document = {
+        "schema": SCHEMA,
+        "version": report.version,
+        "exit_code": report.exit_code(view.fail_on),
+        "fail_on": view.fail_on.label,
+        "artifacts": [_audit(audit) for audit in report.audits],
+        "not_audited": [{"path": u.path, "reason": u.why, "error": u.error} for u in report.unaudited],
+        "other_files": report.other_files,
+        "rules": dict(report.rules or {}),
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _audit(audit: Audit) -> dict[str, Any]:
+    artifact, description = audit.artifact, audit.description
+    return {
+        "path": artifact.path,
+        "format": artifact.format,
+        "size": artifact.size,
+        "bytes_read": artifact.bytes_read,
+        "producer": artifact.producer,
+        "steps": description.steps,
+        "has_optimizer": description.has_optimizer,
+        "remarks": list(description.remarks),
+        "verdicts": [
+            {
+                "question": verdict.question.value,
+                "outcome": verdict.outcome.value,
+                "reason": verdict.reason,
+                "needs": verdict.needs,
+            }
+            for verdict in audit.verdicts
+        ],
+        "findings": [finding_object(finding) for finding in audit.findings],
+        "parts": [_part(part) for part in description.parts],
+        "ledger": [_row(row) for row in audit.ledger],
+        "gaps": [{"where": gap.where, "why": gap.why, "hides_norms": gap.hides_norms} for gap in audit.gaps],
+        "skipped": [{"rule": s.rule, "name": s.name, "needs": s.needs} for s in audit.skipped],
+        "failed": [{"rule": f.rule, "name": f.name, "error": f.error} for f in audit.failed],
+    }
+
+
+def finding_object(finding: Finding) -> dict[str, Any]:
+    """One finding as the schema has it."""
+    return {
+        "rule": finding.rule,
+        "name": finding.name,
+        "severity": finding.severity.label,
+        "confidence": finding.confidence.label,
+        "artifact": finding.artifact,
+        "part": finding.part,
+        "layer": finding.layer,
+        "message": finding.message,
+        "value": _number(finding.value),
+        "limit": _number(finding.limit),
+        "advice": finding.advice,
+        "channels": list(finding.channels),
+        "question": finding.question.value if finding.question is not None else None,
+        "fingerprint": finding.fingerprint,
+    }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    return {
+        "name": part.name,
+        "carrier": part.carrier.value,
+        "wrappers": list(part.wrappers),
+        "tensors": part.tensors,
+        "folded": part.folded,
+        "layers": [_layer(layer) for layer in part.layers],
+        "mode_dependent": [
+            {
+                "name": other.name,
+                "kind": other.kind,
+                "class": other.class_name,
+                "probability": _number(other.probability),
+                "training": other.training,
+                "graph_training": other.graph_training,
+            }
+            for other in part.mode_dependent
+        ],
+    }
+
+
+def _layer(layer: NormLayer) -> dict[str, Any]:
+    momentum = layer.momentum
+    return {
+        "name": layer.name,
+        "kind": layer.kind.value,
+        "evidence": layer.evidence.value,
+        "class": layer.class_name,
+        "channels": layer.channels,
+        "eps": _number(layer.eps),
+        "momentum": CUMULATIVE.value if isinstance(momentum, Cumulative) else _number(momentum),
+        "affine": layer.affine,
+        "tracks_statistics": layer.tracks_statistics,
+        "training": layer.training,
+        "graph_training": layer.graph_training,
+        "counter": _number(layer.counter),
+        "requires_grad": layer.requires_grad,
+        "tensors": [_tensor(tensor) for tensor in layer.tensors],
+    }
+
+
+def _tensor(tensor: StoredTensor) -> dict[str, Any]:
+    return {
+        "name": tensor.name,
+        "dtype": tensor.dtype,
+        "shape": list(tensor.shape),
+        "has_values": tensor.values is not None,
+        "absence": tensor.absence,
+    }
+
+
+def _row(row: LedgerRow) -> dict[str, Any]:
+    return {
+        "label": row.label,
+        "layers": list(row.layers),
+        "part": row.part,
+        "kind": row.kind,
+        "channels": list(row.channels) if row.channels else None,
+        "counter": [_number(count) for count in row.counter] if row.counter else None,
+        "residual": _number(row.residual),
+        "mode": row.mode,
+        "state": row.state,
+        "eps": _number(row.eps),
+        "momentum": row.momentum,
+        "needs_exact_eps": _number(row.needs_exact_eps),
+    }
+
+
+def _number(value: float | int | str | None) -> float | int | str | None:
+    if isinstance(value, float):
+        if math.isnan(value):
+            return "NaN"
+        if math.isinf(value):
+            return "Infinity" if value > 0 else "-Infinity"
+        return int(value) if value.is_integer() and abs(value) < 2**53 else float(value)
+    return value
+
+
+RENDERER = Renderer(name="json", suffix=".json", render=render)

@@ -1,0 +1,339 @@
+"""The report as a person reads it in a terminal: verdicts, ledger, findings, and the shortest possible healthy case."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from bnaudit.name_patterns import compress
+from bnaudit.reports import Renderer, View
+from bnaudit.results import Audit, Finding, LedgerRow, Outcome, Report, Severity
+
+OUTCOME_STYLES = {
+    Outcome.PASSED: "green",
+    Outcome.FAILED: "bold red",
+    Outcome.INCONCLUSIVE: "yellow",
+    Outcome.NOT_CHECKED: "dim",
+}
+SEVERITY_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+PLACES_SHOWN = 6
+"""Lines of places under one finding before the rest is counted; `--all-layers` shows all."""
+
+
+def render(report: Report, view: View) -> str:
+    """Plain text, with ANSI styles when the view has colour."""
+    buffer = io.StringIO()
+    console = Console(
+        file=buffer,
+        width=view.width,
+        force_terminal=view.color,
+        color_system="standard" if view.color else None,
+        legacy_windows=False,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+    shown = [audit for audit in report.audits if len(report.audits) == 1 or view.in_full or _is_notable(audit)]
+    for audit in shown:
+        _audit(console, audit, view)
+    if len(report.audits) + len(report.unaudited) > 1 or not report.audits:
+        _summary(console, report)
+    _last_line(console, report, view)
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+def _is_notable(audit: Audit) -> bool:
+    worst = max((finding.severity for finding in audit.findings), default=Severity.NOTE)
+    return worst >= Severity.WARNING or bool(audit.failed) or not audit.looked
+
+
+def _audit(console: Console, audit: Audit, view: View) -> None:
+    artifact = audit.artifact
+    console.print(Text(printable(artifact.path), style="bold"))
+    about = [artifact.format]
+    if artifact.producer:
+        about.append(printable(artifact.producer))
+    about.append(f"{_bytes(artifact.size)}, {_bytes(artifact.bytes_read)} read")
+    console.print(Text(" · ".join(about), style="dim"))
+    for remark in audit.description.remarks:
+        console.print(Text(printable(remark)))
+    console.print()
+    _verdicts(console, audit)
+    _ledger(console, audit)
+    _findings(console, audit, view)
+
+
+def _verdicts(console: Console, audit: Audit) -> None:
+    table = Table.grid(padding=(0, 2))
+    for verdict in audit.verdicts:
+        reason = printable(verdict.reason)
+        table.add_row(Text(verdict.outcome.value, OUTCOME_STYLES[verdict.outcome]), verdict.question.claim, reason)
+    console.print(Padding(table, (0, 0, 0, 2)))
+    needs = list(dict.fromkeys(verdict.needs for verdict in audit.verdicts if verdict.needs))
+    if needs:
+        longest = max(needs, key=len)
+        console.print(Padding(Text(f"What is not checked needs {longest}.", style="dim"), (0, 0, 0, 2)))
+    console.print()
+
+
+def _ledger(console: Console, audit: Audit) -> None:
+    if not audit.ledger:
+        folded = [part.folded for part in audit.description.parts if part.folded]
+        message = f"No norm layers: {folded[0]}" if folded else "No norm layers."
+        console.print(Padding(Text(printable(message)), (0, 0, 1, 2)))
+        return
+    names = list(dict.fromkeys(row.part for row in audit.ledger))
+    for part in names:
+        rows = [row for row in audit.ledger if row.part == part]
+        if len(names) > 1:
+            console.print(Text(f"  part {printable(part) or '(the file itself)'}", style="bold"))
+        console.print(Padding(_ledger_table(rows), (0, 0, 0, 1)))
+    _ledger_notes(console, audit.ledger)
+
+
+def _ledger_table(rows: Sequence[LedgerRow]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
+    table.add_column("layer", overflow="fold", ratio=None)
+    # Columns that say the same of nothing are left out: a narrow terminal has no room for empty ones.
+    shown: list[tuple[str, list[str], bool]] = [
+        ("kind", [row.kind for row in rows], False),
+        ("channels", [_span(row.channels) for row in rows], True),
+        ("batches", [_span(row.counter) for row in rows], True),
+        ("initial", [_share(row) for row in rows], True),
+        ("mode", [row.mode for row in rows], False),
+        ("saved state", [row.state for row in rows], False),
+    ]
+    kept = [(title, cells, right) for title, cells, right in shown if any(cells)]
+    for title, _, right in kept:
+        table.add_column(title, justify="right" if right else "left", no_wrap=right)
+    for position, row in enumerate(rows):
+        count = f" ×{len(row.layers)}" if len(row.layers) > 1 else ""
+        label = Text(printable(row.label) or "(root)")
+        label.append(count, style="dim")
+        cells = [cells[position] for _, cells, _ in kept]
+        style = "" if row.state in ("complete", "no counter", "affine only") else "yellow"
+        table.add_row(label, *cells, style=style)
+    return table
+
+
+def _share(row: LedgerRow) -> str:
+    if row.residual is None:
+        return ""
+    share = "< 0.1 %" if row.residual < 0.001 else f"{row.residual:.1%}".replace("%", " %")
+    return share if row.momentum else f"{share}*"
+
+
+def _ledger_notes(console: Console, rows: Iterable[LedgerRow]) -> None:
+    rows = list(rows)
+    notes = []
+    if any(row.residual is not None and not row.momentum for row in rows):
+        notes.append("* share of the initial 0 and 1 left, with momentum taken as 0.1: the file does not say")
+    total = sum(len(row.layers) for row in rows if row.needs_exact_eps is not None)
+    critical = sum((row.needs_exact_eps or 0) * len(row.layers) for row in rows)
+    if total and critical / total >= 0.05:
+        notes.append(
+            f"needs the exact epsilon: {critical / total:.0%} of channels".replace("%", " %")
+            + " (gain moves > 10 % between 1e-5 and 1e-3)"
+        )
+    for note in notes:
+        console.print(Padding(Text(note, style="dim"), (0, 0, 0, 2)))
+    console.print()
+
+
+def _findings(console: Console, audit: Audit, view: View) -> None:
+    names = [layer.name for _, layer in audit.description.layers]
+    names += [other.name for part in audit.description.parts for other in part.mode_dependent]
+    groups: dict[tuple[str, Severity, str], list[Finding]] = {}
+    for finding in audit.findings:
+        groups.setdefault((finding.rule, finding.severity, finding.advice), []).append(finding)
+    notes = []
+    for (_, severity, _), members in groups.items():
+        if severity is Severity.NOTE and not view.in_full:
+            notes.append(members)
+        else:
+            _group(console, members, names, view)
+    for members in notes:
+        _note_line(console, members, names)
+    for failed in audit.failed:
+        console.print(Text(f"internal failure in {failed.rule} {failed.name}: {failed.error}", style="bold red"))
+    for skipped in audit.skipped:
+        console.print(Text(f"{skipped.rule} {skipped.name} did not run: it needs {skipped.needs}", style="dim"))
+    if notes or audit.failed or audit.skipped:
+        console.print()
+
+
+def _group(console: Console, members: Sequence[Finding], names: Sequence[str], view: View) -> None:
+    first = members[0]
+    title = Text(first.severity.label, style=SEVERITY_STYLES[first.severity])
+    title.append(f" {first.rule} ", style="bold")
+    title.append(first.name)
+    if first.confidence.label != "high":
+        title.append(f"  ({first.confidence.label} confidence)", style="dim")
+    console.print(title)
+    lines = _places(members, names)
+    shown = lines if view.in_full else lines[:PLACES_SHOWN]
+    for line in shown:
+        console.print(Padding(line, (0, 0, 0, 2)))
+    if len(lines) > len(shown):
+        console.print(Padding(Text(f"and {len(lines) - len(shown)} more (--all-layers shows them)"), (0, 0, 0, 2)))
+    advice = Text("→ ", style="bold")
+    advice.append(printable(first.advice))
+    console.print(Padding(advice, (0, 0, 1, 2)))
+
+
+def _places(members: Sequence[Finding], names: Sequence[str]) -> list[Text]:
+    by_message: dict[tuple[str, str], list[Finding]] = {}
+    for finding in members:
+        by_message.setdefault((finding.part, finding.message), []).append(finding)
+    lines = []
+    for (part, message), same in by_message.items():
+        layers = [finding.layer for finding in same if finding.layer is not None]
+        patterns = compress(layers, [*names, *layers])
+        line = Text()
+        if patterns or part:
+            place = ", ".join((pattern or "(root)") for pattern, _ in patterns)
+            where = f"{part}: {place}" if part and place else part or place
+            line.append(printable(where), style="bold")
+            line.append(f" ×{len(layers)}  " if len(layers) > 1 else "  ")
+        line.append(printable(message))
+        line.append(_numbers(same), style="dim")
+        lines.append(line)
+    return lines
+
+
+def _numbers(findings: Sequence[Finding]) -> str:
+    values = list(dict.fromkeys(finding.value for finding in findings if finding.value is not None))
+    limits = list(dict.fromkeys(finding.limit for finding in findings if finding.limit is not None))
+    if not values:
+        return ""
+    shown = number(values[0])
+    if len(values) > 1:
+        plain = [value for value in values if isinstance(value, (int, float))]
+        ends = (min(plain), max(plain)) if len(plain) == len(values) else (values[0], values[-1])
+        shown = f"{number(ends[0])} … {number(ends[1])}"
+    limit = f", limit {number(limits[0])}" if len(limits) == 1 else ""
+    return f" [{shown}{limit}]"
+
+
+def _note_line(console: Console, members: Sequence[Finding], names: Sequence[str]) -> None:
+    first = members[0]
+    line = Text("note", style=SEVERITY_STYLES[Severity.NOTE])
+    line.append(f" {first.rule} {first.name}", style="bold")
+    layers = [finding.layer for finding in members if finding.layer is not None]
+    if layers:
+        patterns = [pattern or "(root)" for pattern, _ in compress(layers, [*names, *layers])]
+        place = printable(", ".join(patterns))
+        line.append(f" in {len(layers)} layers" if len(place) > 30 else f" in {place}")
+    line.append(f": {printable(first.message)}{_numbers(members)}")
+    line.truncate(console.width, overflow="ellipsis")
+    console.print(line)
+
+
+def _summary(console: Console, report: Report) -> None:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
+    table.add_column("artifact", overflow="fold")
+    for title in ("errors", "warnings", "notes"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("verdicts", overflow="fold")
+    for audit in report.audits:
+        counts = [sum(f.severity is severity for f in audit.findings) for severity in reversed(Severity)]
+        cells = [
+            Text(str(count or "·"), SEVERITY_STYLES[s] if count else "dim")
+            for count, s in zip(counts, reversed(Severity), strict=True)
+        ]
+        table.add_row(printable(audit.artifact.path), *cells, _verdict_words(audit))
+    if report.audits:
+        console.print(table)
+        console.print()
+    for unaudited in report.unaudited:
+        style, word = ("bold red", "error") if unaudited.error else ("yellow", "not audited")
+        line = Text(f"{word} ", style=style)
+        if unaudited.path not in unaudited.why:
+            line.append(f"{printable(unaudited.path)}: ", style="bold")
+        line.append(printable(unaudited.why))
+        console.print(line)
+    if report.other_files:
+        console.print(Text(f"{report.other_files} other files are no models", style="dim"))
+
+
+def _verdict_words(audit: Audit) -> Text:
+    line = Text()
+    for outcome in (Outcome.FAILED, Outcome.INCONCLUSIVE, Outcome.PASSED):
+        claims = [verdict.question.value for verdict in audit.verdicts if verdict.outcome is outcome]
+        if claims:
+            line.append(("; " if line else "") + outcome.value, OUTCOME_STYLES[outcome])
+            line.append(f" {', '.join(claims)}")
+    return line or Text("nothing decided", style="dim")
+
+
+def _last_line(console: Console, report: Report, view: View) -> None:
+    counts = []
+    for severity in reversed(Severity):
+        number_found = sum(finding.severity is severity for finding in report.findings)
+        if number_found:
+            counts.append(f"{number_found} {severity.label}{'s' if number_found > 1 else ''}")
+    code = report.exit_code(view.fail_on)
+    meaning = {
+        0: f"nothing at or above {view.fail_on.label}",
+        1: f"findings at or above {view.fail_on.label}",
+        2: "something could not be read, or failed",
+        3: "nothing was checked",
+    }[code]
+    found = ", ".join(counts) if counts else "no findings"
+    line = Text(f"{found} · exit {code}: {meaning}", style="bold" if code else "")
+    if report.findings:
+        line.append(f" · bnaudit explain {report.findings[0].rule}" if len(report.audits) == 1 else "", style="dim")
+    console.print(line)
+
+
+def printable(text: str) -> str:
+    """The text without what a hostile name could do to a terminal: control, format and surrogate characters."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def number(value: float | int | str) -> str:
+    """A number in the fewest digits that tell it: 4 significant ones, thousands separated."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, int) or (value == int(value) if abs(value) < 1e15 else False):
+        return f"{int(value):,}"
+    return f"{value:.4g}"
+
+
+def _span(ends: tuple[float, float] | tuple[int, int] | None) -> str:
+    if ends is None:
+        return ""
+    low, high = ends
+    return number(low) if low == high else f"{number(low)}–{number(high)}"
+
+
+def _bytes(size: int) -> str:
+    if size < 1000:
+        return f"{size} B"
+    exponent = min((len(str(size)) - 1) // 3, 4)
+    scaled = size / 1000**exponent
+    return f"{scaled:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[exponent]}"
+
+
+RENDERER = Renderer(name="terminal", suffix=".txt", render=render)
+
+
+def terminal_width() -> int:
+    """Columns of the terminal, 80 in a pipe; `COLUMNS` wins."""
+    try:
+        return max(int(os.environ["COLUMNS"]), 40)
+    except (KeyError, ValueError):
+        pass
+    try:
+        return max(os.get_terminal_size().columns, 40)
+    except OSError:
+        return 80

@@ -1,0 +1,77 @@
+"""What the user asked for: which rules, which layers, which limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from bnaudit.caps import Caps
+from bnaudit.errors import UsageError
+from bnaudit.results import Confidence, Severity
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """Settings of one audit; every field has the default of the command line."""
+
+    select: tuple[str, ...] = ()
+    """Prefixes of rule ids (`BN1`, `BN105`) or rule names; empty: all rules."""
+    ignore: tuple[str, ...] = ()
+    """The same, taken away from the selection."""
+    layers: tuple[str, ...] = ()
+    """Shell patterns of layer names; empty: all layers."""
+    all_layers: bool = False
+    """One row of the ledger for every layer instead of one per run of like layers."""
+    min_confidence: Confidence = Confidence.HIGH
+    """Findings of this confidence and above keep their severity; each level below lowers the most they can be."""
+    fail_on: Severity = Severity.ERROR
+    limits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Rule id → limit name → value, in place of the rule's own."""
+    caps: Caps = field(default_factory=Caps)
+
+    def selects(self, id: str) -> bool:
+        """Whether the rule with this id is selected."""
+        chosen = not self.select or id.startswith(self.select)
+        return chosen and not (self.ignore and id.startswith(self.ignore))
+
+    def covers(self, layer: str | None) -> bool:
+        """Whether findings on this layer are wanted; findings on a whole artifact always are."""
+        return not self.layers or layer is None or any(fnmatchcase(layer, pattern) for pattern in self.layers)
+
+    def cap(self, severity: Severity, confidence: Confidence) -> Severity:
+        """The severity that a finding of this confidence may have."""
+        below = self.min_confidence - confidence
+        return severity if below <= 0 else min(severity, Severity(max(Severity.ERROR - below, Severity.NOTE)))
+
+
+def check_selectors(selectors: Iterable[str], ids: Iterable[str]) -> tuple[str, ...]:
+    """The selectors in upper case. Raises UsageError when one matches no rule, with the nearest id."""
+    known = tuple(ids)
+    checked = []
+    for selector in selectors:
+        prefix = selector.strip().upper()
+        if not prefix or not any(id.startswith(prefix) for id in known):
+            raise UsageError(f"no rule has an id that starts with {selector!r}", remedy=_nearest(prefix, known))
+        checked.append(prefix)
+    return tuple(checked)
+
+
+def _nearest(prefix: str, known: tuple[str, ...]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(prefix, known, n=1)
+    return f"did you mean {close[0]}?" if close else "`bnaudit rules` lists them"
+
+
+def caps_from(assignments: Iterable[str]) -> Caps:
+    """Caps from `name=number` texts. Raises UsageError for an unknown name or a number below 1."""
+    values: dict[str, int] = {}
+    for assignment in assignments:
+        name, _, number = assignment.partition("=")
+        if name not in Caps.__slots__:
+            raise UsageError(f"no cap is called {name!r}", remedy=f"there are {', '.join(Caps.__slots__)}")
+        if not number.isdecimal() or int(number) < 1:
+            raise UsageError(f"cap {name} needs a whole number above 0", where=assignment, remedy=f"{name}=1000000")
+        values[name] = int(number)
+    return Caps(**values)

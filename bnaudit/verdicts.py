@@ -1,0 +1,132 @@
+"""The five verdicts: what the findings fail, what they leave open, and what a file alone can decide.
+
+A file that holds no code cannot say what predictions will be, so most questions about a state dict are
+*not checked*. Silence never means passed: a verdict passes only where the artifact itself proves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from bnaudit.description import Carrier, Description, Part
+from bnaudit.results import Finding, Outcome, Question, Verdict
+
+NEEDS_CODE = "the model's code and a run"
+NEEDS_RUN = "a run of the model"
+
+_Answer = tuple[Outcome, str, str]
+_RANK = (Outcome.FAILED, Outcome.INCONCLUSIVE, Outcome.NOT_CHECKED, Outcome.PASSED)
+
+
+def verdicts(
+    description: Description, findings: Sequence[Finding], unselected: Sequence[tuple[str, Question | None]]
+) -> tuple[Verdict, ...]:
+    """One verdict per question. `unselected` are the rules (id, question) that were not asked for."""
+    return tuple(_verdict(question, description, findings, unselected) for question in Question)
+
+
+def _verdict(
+    question: Question,
+    description: Description,
+    findings: Sequence[Finding],
+    unselected: Sequence[tuple[str, Question | None]],
+) -> Verdict:
+    about = [finding for finding in findings if finding.question is question]
+    failing = [finding for finding in about if finding.fails]
+    if failing:
+        return Verdict(question=question, outcome=Outcome.FAILED, reason=_by_rule(failing))
+    open_points = list(dict.fromkeys(finding.undecided for finding in about if finding.undecided))
+    if open_points:
+        return Verdict(question=question, outcome=Outcome.INCONCLUSIVE, reason="; ".join(open_points))
+    hiding = [gap for gap in description.gaps if gap.hides_norms]
+    if hiding:
+        reason = f"{_count(len(hiding), 'part')} of the file could not be read (BN118)"
+        return Verdict(question=question, outcome=Outcome.INCONCLUSIVE, reason=reason)
+    left_out = [id for id, decides in unselected if decides is question]
+    if left_out:
+        reason = f"{', '.join(left_out)} not selected"
+        return Verdict(question=question, outcome=Outcome.NOT_CHECKED, reason=reason, needs="the whole set of rules")
+    answers = [_DECIDE[question](part) for part in description.parts]
+    outcome, reason, needs = min(answers, key=lambda answer: _RANK.index(answer[0]), default=_NOTHING)
+    return Verdict(question=question, outcome=outcome, reason=reason, needs=needs)
+
+
+_NOTHING: _Answer = (Outcome.NOT_CHECKED, "no model in the file", "a file that holds one")
+
+
+def _buffers(part: Part) -> _Answer:
+    batch = [layer for layer in part.layers if layer.running_mean is not None or layer.running_var is not None]
+    if batch:
+        return Outcome.PASSED, f"{_count(len(batch), 'layer')} with statistics, none lacks one", ""
+    if part.folded:
+        return Outcome.PASSED, "no batch norm is left: folded", ""
+    return Outcome.PASSED, "no layer here keeps running statistics", ""
+
+
+def _eval_mode(part: Part) -> _Answer:
+    if part.carrier is Carrier.STATE_DICT:
+        return Outcome.NOT_CHECKED, "a state dict holds no code", NEEDS_CODE
+    if part.carrier is Carrier.MODULE:
+        return Outcome.NOT_CHECKED, "what forward() does is not in the file", NEEDS_RUN
+    if part.carrier is Carrier.SCRIPT and not part.traced:
+        return Outcome.NOT_CHECKED, "no call in the code fixes training mode; only running it decides", NEEDS_RUN
+    fixed = [layer for layer in part.layers if layer.graph_training is False]
+    if fixed:
+        return Outcome.PASSED, f"{_count(len(fixed), 'norm')} in inference form, no operator in training form", ""
+    return Outcome.PASSED, "no operator in training form", ""
+
+
+def _neighbours(part: Part) -> _Answer:
+    mixing = [layer for layer in part.layers if layer.kind.is_batch and layer.graph_training]
+    if mixing:
+        return Outcome.FAILED, f"{_count(len(mixing), 'batch norm')} in training form normalize with the batch", ""
+    if part.carrier is Carrier.STATE_DICT:
+        return Outcome.NOT_CHECKED, "a state dict holds no code", NEEDS_CODE
+    if _batch_of_one(part):
+        return Outcome.PASSED, "the batch is fixed at one: no neighbours as exported", ""
+    return Outcome.NOT_CHECKED, "needs the same input alone and with companions", NEEDS_RUN
+
+
+def _batch_of_one(part: Part) -> bool:
+    shapes = [given.shape for given in part.inputs]
+    return bool(shapes) and all(shape is not None and len(shape) > 1 and shape[0] == 1 for shape in shapes)
+
+
+def _gap(part: Part) -> _Answer:
+    if part.carrier is Carrier.STATE_DICT:
+        return Outcome.NOT_CHECKED, "a state dict holds no code", NEEDS_CODE + " on your inputs"
+    return Outcome.NOT_CHECKED, "needs outputs in both modes", NEEDS_RUN + " on your inputs"
+
+
+def _frozen(part: Part) -> _Answer:
+    if part.carrier in (Carrier.GRAPH, Carrier.PROGRAM):
+        updating = any(layer.graph_training for layer in part.layers) or part.buffers_to_mutate
+        if not updating:
+            return Outcome.PASSED, "the graph updates no statistics", ""
+        return Outcome.NOT_CHECKED, "the graph updates buffers; what should be frozen is not in it", NEEDS_CODE
+    if part.carrier is Carrier.MODULE and any(layer.training for layer in part.layers):
+        return Outcome.PASSED, "saved in training mode, and no frozen batch norm is in training mode", ""
+    if part.carrier is Carrier.MODULE:
+        return Outcome.NOT_CHECKED, "saved in eval mode: what train() switches on is not in the file", NEEDS_RUN
+    return Outcome.NOT_CHECKED, "what is frozen is not in the file", NEEDS_CODE
+
+
+_DECIDE: dict[Question, Callable[[Part], _Answer]] = {
+    Question.BUFFERS: _buffers,
+    Question.EVAL_MODE: _eval_mode,
+    Question.NEIGHBOURS: _neighbours,
+    Question.GAP: _gap,
+    Question.FROZEN: _frozen,
+}
+
+
+def _by_rule(findings: Iterable[Finding]) -> str:
+    counts: dict[str, int] = {}
+    for finding in findings:
+        label = f"{finding.name} ({finding.rule})"
+        counts[label] = counts.get(label, 0) + (finding.layer is not None)
+    return "; ".join(label + (f" in {_count(count, 'layer')}" if count else "") for label, count in counts.items())
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
