@@ -1,0 +1,1 @@
+"""Small models of handwritten digits: healthy in every format, one file per defect, and controls."""
