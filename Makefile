@@ -1,0 +1,46 @@
+# make demo    install into .venv and audit the sample models
+# make test    install what is needed and run all tests
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
+
+.PHONY: demo test check bench samples new-rule format clean
+
+demo: $(VENV)/.installed
+	$(BIN)/bnaudit inspect sample_models/ || test $$? -eq 1
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 $(TESTS)
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev
+	$(BIN)/python tests/bench/static.py
+
+samples: $(VENV)/.dev
+	$(BIN)/python sample_models/make.py
+
+new-rule: $(VENV)/.dev
+	$(BIN)/python tests/new_rule.py "$(ID)" "$(NAME)"
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(BIN)/python pyproject.toml .ci/constraints.txt
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.dev: $(BIN)/python pyproject.toml .ci/constraints.txt
+	$(PIP) --editable '.[dev]'
+	touch $@ $(VENV)/.installed
