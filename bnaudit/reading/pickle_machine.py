@@ -1,0 +1,94 @@
+"""Reads a pickle of any protocol (0 to 5) without running it.
+
+Unpickling calls whatever the file names. This loop only records what would be called, as the stand-ins of
+`stand_ins.py`; it imports nothing, calls nothing and recurses nowhere. Python's own unpickler is not used even with
+its hooks: it allocates by the index of LONG_BINPUT and crashes hashing deeply nested keys.
+"""
+
+from __future__ import annotations
+
+from struct import error as StructError
+
+from bnaudit.description import PickleImport
+from bnaudit.errors import UnreadableError
+from bnaudit.reading.byte_source import ByteSource
+from bnaudit.reading.pickle_imports import ImportLog
+from bnaudit.reading.pickle_objects import HANDLERS as OBJECT_HANDLERS
+from bnaudit.reading.pickle_objects import Stopped
+from bnaudit.reading.pickle_scalars import HANDLERS as SCALAR_HANDLERS
+from bnaudit.reading.pickle_state import Handler, OpcodeMeter, PickleState
+
+_BATCH = 4096
+"""Opcodes between two looks at the meter."""
+
+
+class Pickled:
+    """One pickle: its value, where it ends, what it imports."""
+
+    __slots__ = ("end", "imports", "root")
+
+    def __init__(self, root: object, end: int, imports: tuple[PickleImport, ...]) -> None:
+        self.root = root
+        self.end = end
+        self.imports = imports
+
+
+def run(
+    source: ByteSource, offset: int = 0, meter: OpcodeMeter | None = None, imports: ImportLog | None = None
+) -> Pickled:
+    """Read the pickle that starts at `offset`.
+
+    `Pickled.end` is the offset after its STOP. Give one `meter` to all pickles of a file, so that the caps hold for
+    the file, and an `imports` log to have what was named even when the pickle breaks off.
+
+    Raises MalformedError for a pickle that no unpickler would accept, CapExceededError above the caps.
+    """
+    state = PickleState(source, offset, meter or OpcodeMeter(), imports or ImportLog())
+    try:
+        _execute(state)
+    except (IndexError, KeyError, StructError) as error:
+        raise _explain(state, error) from None
+    root = state.stack[-1]
+    return Pickled(root, state.offset, state.imports.imports())
+
+
+def _execute(state: PickleState) -> None:
+    """Run up to and including STOP."""
+    handlers, used = _TABLE, 0
+    try:
+        while True:
+            for used in range(1, _BATCH + 1):  # noqa: B007 - read when STOP ends the loop
+                position = state.pos
+                if position > state.safe:
+                    state.refill()
+                    position = 0
+                state.pos = position + 1
+                handlers[state.data[position]](state)
+            state.meter.charge(state.source, _BATCH, state.units)
+            state.units = used = 0
+    except Stopped:
+        state.meter.charge(state.source, used, state.units)
+        if not state.stack:
+            raise state.malformed("it ends without a value") from None
+
+
+def _explain(state: PickleState, error: Exception) -> UnreadableError:
+    if isinstance(error, KeyError):
+        return state.malformed("it refers to an object that it has not made")
+    if state.offset >= state.source.size or isinstance(error, StructError):
+        return state.malformed("it ends early")
+    return state.malformed("it takes from an empty stack")
+
+
+def _unknown(state: PickleState) -> None:
+    raise state.malformed(f"opcode {state.data[state.pos - 1]:#04x} is not known")
+
+
+def _table() -> list[Handler]:
+    table: list[Handler] = [_unknown] * 256
+    for opcode, handler in (SCALAR_HANDLERS | OBJECT_HANDLERS).items():
+        table[opcode[0]] = handler
+    return table
+
+
+_TABLE = _table()
