@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 from bnaudit.caps import Caps
 from bnaudit.errors import UsageError
+from bnaudit.layer_names import strip_wrappers
 from bnaudit.results import Confidence, Severity
 
 
@@ -20,7 +21,7 @@ class Settings:
     ignore: tuple[str, ...] = ()
     """The same, taken away from the selection."""
     layers: tuple[str, ...] = ()
-    """Shell patterns of layer names; empty: all layers."""
+    """Shell patterns of layer names, with or without `module.` and the like in front; empty: all layers."""
     all_layers: bool = False
     """One row of the ledger for every layer instead of one per run of like layers."""
     min_confidence: Confidence = Confidence.HIGH
@@ -37,7 +38,10 @@ class Settings:
 
     def covers(self, layer: str | None) -> bool:
         """Whether findings on this layer are wanted; findings on a whole artifact always are."""
-        return not self.layers or layer is None or any(fnmatchcase(layer, pattern) for pattern in self.layers)
+        if not self.layers or layer is None:
+            return True
+        names = {layer, strip_wrappers(layer)}
+        return any(fnmatchcase(name, pattern) for name in names for pattern in self.layers)
 
     def cap(self, severity: Severity, confidence: Confidence) -> Severity:
         """The severity that a finding of this confidence may have."""

@@ -1,0 +1,98 @@
+"""The rules of the house: which way imports run, what the static path never loads, what files are called."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import bnaudit
+
+PACKAGE = Path(bnaudit.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+LEVELS = (
+    ("errors", "caps", "plugins"),
+    ("description", "layer_names"),
+    ("results", "arithmetic", "name_patterns", "modes", "pickle_names", "worked_arithmetic", "statistics"),
+    ("reading",),
+    ("formats", "rules", "reports"),
+    ("settings", "ledger", "verdicts", "targets"),
+    ("auditing",),
+    ("cli", "commands", "__main__"),
+)
+"""Lowest first. A file imports from its own level and from below, never from above."""
+FRAMEWORKS = ("torch", "onnx", "onnxruntime", "safetensors", "torchvision", "sklearn")
+VAGUE = {"utils", "helpers", "common", "base", "manager", "misc", "util", "helper"}
+
+
+def home(path: Path) -> str:
+    first = path.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+def level(name: str) -> int:
+    return next((height for height, names in enumerate(LEVELS) if name in names), -1)
+
+
+def imports(path: Path) -> Iterator[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_run_one_way(path: Path) -> None:
+    own = home(path)
+    if own == "__init__":
+        pytest.skip("the public names are loaded lazily from anywhere")
+    assert level(own) >= 0, f"{own} has no level: put it into LEVELS"
+    for name in imports(path):
+        pieces = name.split(".")
+        if pieces[0] != "bnaudit" or len(pieces) == 1:
+            continue
+        assert level(pieces[1]) <= level(own), f"{own} imports {name}, which stands above it"
+
+
+@pytest.mark.parametrize("folder", ["formats", "rules", "reports", "commands"])
+def test_a_plugin_never_imports_another_plugin(folder: str) -> None:
+    package = f"bnaudit.{folder}"
+    for path in sorted((PACKAGE / folder).glob("*.py")):
+        others = [name for name in imports(path) if name.startswith(package + ".")]
+        assert not others, f"{path.name} imports {others}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_framework_and_no_shell(path: Path) -> None:
+    roots = {name.split(".")[0] for name in imports(path)}
+    assert not roots & {*FRAMEWORKS, "pickle", "zipfile", "subprocess", "cloudpickle", "dill"}
+
+
+def test_no_file_has_a_vague_name() -> None:
+    assert not {path.stem for path in FILES} & VAGUE
+
+
+def test_nothing_is_evaluated_or_executed() -> None:
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in ("eval", "exec", "compile", "__import__"), path
+
+
+def test_importing_bnaudit_loads_nothing_else() -> None:
+    code = "import sys, bnaudit; print(sorted(m for m in sys.modules if m.split('.')[0] in ('numpy', 'rich', 'typer')))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == "[]"
+
+
+def test_public_names_are_what_all_says() -> None:
+    assert sorted(bnaudit.__all__) == sorted({*bnaudit._HOMES, "__version__"})
+    for name in bnaudit.__all__:
+        assert getattr(bnaudit, name) is not None
+    assert callable(bnaudit.audit), "a submodule must not hide the function of the same name"

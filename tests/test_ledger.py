@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+from builders import batch_norm, part, tensor
+
+from bnaudit.description import CUMULATIVE, Carrier, NormKind
+from bnaudit.ledger import ledger, mode, needs_exact_eps, residual_share, state
+
+
+def everything(name: str) -> bool:
+    return True
+
+
+def test_like_layers_share_a_row_and_a_faulty_one_gets_its_own() -> None:
+    layers = [batch_norm(f"layer1.{i}.bn", counter=100 + i) for i in range(4)]
+    layers.append(batch_norm("layer1.4.bn", var=(0.5, float("nan"), 1.0)))
+    rows = ledger([part(layers)], everything)
+    assert [(row.label, row.state) for row in rows] == [
+        ("layer1.{0..3}.bn", "complete"),
+        ("layer1.4.bn", "non-finite variance"),
+    ]
+    assert rows[0].counter == (100, 103)
+    assert rows[0].channels == (3, 3)
+
+
+def test_one_row_each_keeps_the_order_of_the_file() -> None:
+    layers = [batch_norm(name) for name in ("b.1", "a.1", "b.0")]
+    assert [row.label for row in ledger([part(layers)], everything, True)] == ["b.1", "a.1", "b.0"]
+
+
+def test_only_covered_layers_are_listed() -> None:
+    layers = [batch_norm("a.bn"), batch_norm("b.bn")]
+    assert [row.label for row in ledger([part(layers)], lambda name: name.startswith("b"))] == ["b.bn"]
+
+
+@pytest.mark.parametrize(
+    ("counter", "momentum", "share"),
+    [
+        (10, 0.1, 0.9**10),
+        (10, None, 0.9**10),
+        (3, 0.5, 0.125),
+        (1, CUMULATIVE, 0.0),
+        (0, 0.1, None),
+        (10, 0.0, None),
+        (float("inf"), 0.1, None),
+    ],
+)
+def test_residual_share(counter: float, momentum: object, share: float | None) -> None:
+    stored = tensor("bn.num_batches_tracked", counter, "float32")
+    layer = batch_norm("bn", counter=stored, momentum=momentum)
+    assert residual_share(layer) == (None if share is None else pytest.approx(share))
+
+
+def test_channels_that_need_the_exact_epsilon() -> None:
+    # √((0.004 + 1e-3)/(0.004 + 1e-5)) = 1.117 and √((0.006 + 1e-3)/(0.006 + 1e-5)) = 1.079
+    assert needs_exact_eps([batch_norm(mean=(0, 0), var=(0.004, 0.006), gamma=None, beta=None)]) == 0.5
+    assert needs_exact_eps([batch_norm(kind=NormKind.LAYER)]) is None
+
+
+def test_mode_says_what_the_artifact_says() -> None:
+    assert mode(part([], carrier=Carrier.STATE_DICT), batch_norm()) == "not in the file"
+    assert mode(part([], carrier=Carrier.MODULE), batch_norm(training=True)) == "training"
+    assert mode(part([], carrier=Carrier.GRAPH), batch_norm(graph_training=True)) == "training (fixed in the graph)"
+    assert mode(part([], carrier=Carrier.MODULE), batch_norm(kind=NormKind.LAYER, training=True)) == "no modes"
+
+
+def test_saved_state_names_what_is_missing() -> None:
+    assert state(batch_norm(mean=None)) == "no mean"
+    assert state(batch_norm(mean=None, var=None)) == "no mean, no variance"
+    assert state(batch_norm(mean=None, var=None, counter=None)) == "affine only"
+    assert state(batch_norm(counter=None)) == "no counter"
+    assert state(batch_norm(counter=None, kind=NormKind.FROZEN_BATCH)) == "complete"
+    meta = tensor("bn1.running_var", None, absence="on the meta device")
+    assert state(batch_norm(var=meta)) == "variance without values"

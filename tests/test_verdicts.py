@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import batch_norm, description, part
+
+from bnaudit.description import Carrier, Gap, GraphInput, Part
+from bnaudit.results import Confidence, Finding, Outcome, Question, Severity
+from bnaudit.verdicts import verdicts
+
+
+def decide(*parts: Part, findings: tuple[Finding, ...] = (), **fields: Any) -> dict[Question, Outcome]:
+    found = verdicts(description(*parts, **fields), findings, ())
+    return {verdict.question: verdict.outcome for verdict in found}
+
+
+def finding(question: Question, fails: bool = True, undecided: str = "") -> Finding:
+    return Finding(
+        rule="BN101",
+        name="missing-running-buffers",
+        severity=Severity.ERROR if fails else Severity.NOTE,
+        confidence=Confidence.HIGH,
+        artifact="model.pt",
+        part="",
+        layer="bn1",
+        message="m",
+        value=None,
+        limit=None,
+        advice="a",
+        channels=(),
+        question=question,
+        fails=fails,
+        undecided=undecided,
+        fingerprint="0" * 16,
+    )
+
+
+def graph(**fields: Any) -> Part:
+    return part([batch_norm(graph_training=False)], carrier=Carrier.GRAPH, operators=3, **fields)
+
+
+def test_a_state_dict_decides_its_buffers_and_nothing_else() -> None:
+    outcomes = decide(part([batch_norm()]))
+    assert outcomes.pop(Question.BUFFERS) is Outcome.PASSED
+    assert set(outcomes.values()) == {Outcome.NOT_CHECKED}
+
+
+def test_an_inference_graph_proves_its_mode_but_not_its_neighbours() -> None:
+    outcomes = decide(graph())
+    assert outcomes[Question.EVAL_MODE] is Outcome.PASSED
+    assert outcomes[Question.FROZEN] is Outcome.PASSED
+    assert outcomes[Question.NEIGHBOURS] is Outcome.NOT_CHECKED
+    assert outcomes[Question.GAP] is Outcome.NOT_CHECKED
+
+
+def test_a_batch_fixed_at_one_has_no_neighbours() -> None:
+    fixed = GraphInput(name="x", dtype="float32", shape=(1, 3, 8, 8))
+    free = GraphInput(name="x", dtype="float32", shape=("N", 3, 8, 8))
+    assert decide(graph(inputs=(fixed,)))[Question.NEIGHBOURS] is Outcome.PASSED
+    assert decide(graph(inputs=(free,)))[Question.NEIGHBOURS] is Outcome.NOT_CHECKED
+    assert decide(graph(inputs=(fixed, free)))[Question.NEIGHBOURS] is Outcome.NOT_CHECKED
+
+
+def test_training_form_fails_the_neighbours_too() -> None:
+    outcomes = decide(part([batch_norm(graph_training=True)], carrier=Carrier.GRAPH))
+    assert outcomes[Question.NEIGHBOURS] is Outcome.FAILED
+    assert outcomes[Question.FROZEN] is not Outcome.PASSED
+
+
+def test_a_module_saved_in_eval_mode_does_not_show_what_train_switches_on() -> None:
+    saved_in_eval = part([batch_norm(training=False)], carrier=Carrier.MODULE)
+    saved_in_training = part([batch_norm(training=True)], carrier=Carrier.MODULE)
+    assert decide(saved_in_eval)[Question.FROZEN] is Outcome.NOT_CHECKED
+    assert decide(saved_in_training)[Question.FROZEN] is Outcome.PASSED
+
+
+def test_a_traced_script_is_fixed_and_a_scripted_one_is_not() -> None:
+    def script(traced: bool) -> Part:
+        return part([batch_norm(graph_training=False if traced else None)], carrier=Carrier.SCRIPT, traced=traced)
+
+    assert decide(script(traced=True))[Question.EVAL_MODE] is Outcome.PASSED
+    assert decide(script(traced=False))[Question.EVAL_MODE] is Outcome.NOT_CHECKED
+
+
+def test_findings_fail_their_question_and_open_points_leave_it_open() -> None:
+    outcomes = decide(graph(), findings=(finding(Question.BUFFERS),))
+    assert outcomes[Question.BUFFERS] is Outcome.FAILED
+    assert outcomes[Question.EVAL_MODE] is Outcome.PASSED
+    open_point = finding(Question.BUFFERS, fails=False, undecided="give the model")
+    assert decide(graph(), findings=(open_point,))[Question.BUFFERS] is Outcome.INCONCLUSIVE
+
+
+def test_a_gap_that_may_hide_norm_layers_leaves_every_question_open() -> None:
+    outcomes = decide(graph(), gaps=(Gap(where="code/x.py", why="not parsed"),))
+    assert set(outcomes.values()) == {Outcome.INCONCLUSIVE}
+    harmless = Gap(where="data/0", why="sparse tensor", hides_norms=False)
+    assert decide(graph(), gaps=(harmless,))[Question.BUFFERS] is Outcome.PASSED
+
+
+def test_a_question_whose_rules_were_left_out_never_passes() -> None:
+    found = verdicts(description(graph()), (), [("BN202", Question.EVAL_MODE)])
+    by_question = {verdict.question: verdict for verdict in found}
+    assert by_question[Question.EVAL_MODE].outcome is Outcome.NOT_CHECKED
+    assert "BN202" in by_question[Question.EVAL_MODE].reason
+    assert by_question[Question.FROZEN].outcome is Outcome.PASSED
+
+
+def test_the_worst_part_speaks() -> None:
+    outcomes = decide(graph(name="a"), part([batch_norm()], name="b"))
+    assert outcomes[Question.EVAL_MODE] is Outcome.NOT_CHECKED
+
+
+@pytest.mark.parametrize("carrier", list(Carrier))
+def test_without_a_run_the_gap_is_never_decided(carrier: Carrier) -> None:
+    assert decide(part([batch_norm()], carrier=carrier))[Question.GAP] is Outcome.NOT_CHECKED
