@@ -1,20 +1,32 @@
-"""Layer names across files: what wrappers put in front, and which layers stand at the same place in sibling blocks."""
+"""What layer names say apart from what they name: wrappers around the model, and the same place in another block."""
 
 from __future__ import annotations
 
-WRAPPER_PREFIXES = ("module.", "_orig_mod.", "model.")
-"""What DataParallel, DistributedDataParallel and AveragedModel, torch.compile, and Lightning put in front."""
+from functools import lru_cache
+
+_LEADING = frozenset({"module", "model", "_orig_mod"})
+_ANYWHERE = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
 
 
+@lru_cache(maxsize=16384)
 def strip_wrappers(name: str) -> str:
-    """The name without wrapper prefixes, however many there are; the last path component always stays."""
-    while True:
-        shorter = next((name[len(prefix) :] for prefix in WRAPPER_PREFIXES if name.startswith(prefix)), None)
-        if not shorter:
-            return name
-        name = shorter
+    """The name without what wrappers add: `module.` (DataParallel), `_orig_mod.` (torch.compile), `model.` in front,
+    and anywhere those of torch.compile, FSDP and activation checkpointing.
+
+    `module.model.layer1._orig_mod.bn1` -> `layer1.bn1`; a wrapped root (`module`) -> "".
+    """
+    parts = name.split(".")
+    start = 0
+    while start < len(parts) and parts[start] in _LEADING:
+        start += 1
+    return ".".join(part for part in parts[start:] if part not in _ANYWHERE)
 
 
+@lru_cache(maxsize=16384)
 def sibling_key(name: str) -> str:
-    """Equal for layers at the same place in sibling blocks: `layer1.0.bn1` and `layer1.2.bn1` give `layer1.#.bn1`."""
-    return ".".join("#" if piece.isdecimal() else piece for piece in name.split("."))
+    """Equal for layers at the same place in sibling blocks: `layer1.0.bn1` and `layer4.2.bn1`, not `layer1.0.bn2`.
+
+    The numbers that end a part of the path are dropped, except in the last part, which names the place.
+    """
+    *blocks, place = strip_wrappers(name).split(".")
+    return ".".join([*(block.rstrip("0123456789") + "#" if block[-1:].isdigit() else block for block in blocks), place])

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from builders import batch_norm, tensor
+
+from bnaudit.description import NormLayer
+from bnaudit.initial_state import has_initial_affine, is_fresh, is_virgin, updates, was_trained
+
+
+def _of_torch(norm: torch.nn.BatchNorm1d, name: str = "bn1") -> NormLayer:
+    return batch_norm(
+        name,
+        mean=norm.running_mean.numpy(),
+        var=norm.running_var.numpy(),
+        gamma=norm.weight.detach().numpy(),
+        beta=norm.bias.detach().numpy(),
+        counter=norm.num_batches_tracked.item(),
+    )
+
+
+def test_a_layer_as_pytorch_builds_it_is_fresh() -> None:
+    layer = _of_torch(torch.nn.BatchNorm1d(5))
+    assert is_virgin(layer)
+    assert has_initial_affine(layer)
+    assert not was_trained(layer)
+    assert is_fresh([layer, layer])
+
+
+def test_one_training_forward_is_seen() -> None:
+    norm = torch.nn.BatchNorm1d(5)
+    norm(torch.randn(8, 5, generator=torch.Generator().manual_seed(0)))
+    layer = _of_torch(norm)
+    assert not is_virgin(layer)
+    assert was_trained(layer)
+
+
+def test_one_optimizer_step_is_seen() -> None:
+    norm = torch.nn.BatchNorm1d(5)
+    norm.eval()
+    optimizer = torch.optim.SGD(norm.parameters(), lr=0.1)
+    (norm(torch.randn(8, 5, generator=torch.Generator().manual_seed(0))) ** 2).sum().backward()
+    optimizer.step()
+    layer = _of_torch(norm)
+    assert is_virgin(layer)
+    assert not has_initial_affine(layer)
+    assert was_trained(layer)
+
+
+@pytest.mark.parametrize(
+    ("gamma", "beta", "initial"),
+    [
+        ((1, 1, 1), (0, 0, 0), True),
+        ((0, 0, 0), (0, 0, 0), True),
+        ((0.2, 0.9, 0.0), (0, 0, 0), True),
+        ((2, 2, 2), (0, 0, 0), True),
+        (None, None, True),
+        ((1, 1, 1), (0, 1e-9, 0), False),
+        ((0.2, 1.1, 0.5), (0, 0, 0), False),
+        ((0.2, -0.1, 0.5), (0, 0, 0), False),
+    ],
+)
+def test_initial_affine(gamma: object, beta: object, initial: bool) -> None:
+    assert has_initial_affine(batch_norm(gamma=gamma, beta=beta)) is initial
+
+
+@pytest.mark.parametrize(
+    ("counter", "expected"),
+    [(0, 0), (7, 7), (None, None), (-1, None), (2.5, None), (math.inf, None), (math.nan, None), (3.0, 3)],
+)
+def test_only_a_whole_counter_counts(counter: float | None, expected: int | None) -> None:
+    stored = None if counter is None else tensor("bn1.num_batches_tracked", counter, "float32")
+    assert updates(batch_norm(counter=stored)) == expected
+
+
+def test_without_values_nothing_is_virgin() -> None:
+    absent = tensor("bn1.running_mean", None, absence="on the meta device")
+    assert not is_virgin(batch_norm(mean=absent, var=(1, 1, 1)))
+    assert not is_virgin(batch_norm(mean=None, var=None))
+    assert not is_virgin(batch_norm(mean=(), var=()))
