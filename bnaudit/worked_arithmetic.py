@@ -149,8 +149,8 @@ The mean of a channel is taken over the batch and all positions.
 {_table(("input (N, C, H, W)", "N × H × W", "values", "unbiased / biased"), rows)}
 
 Two different values become −1 and 1 whatever they were, and on one value PyTorch
-refuses to train. Gradient accumulation does not enlarge this number, and each device has
-its own."""
+refuses to train. Gradient accumulation does not enlarge this number, and each
+device has its own."""
 
 
 def _epsilon() -> str:
