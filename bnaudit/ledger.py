@@ -83,12 +83,12 @@ def mode(part: Part, layer: NormLayer) -> str:
     if not (layer.kind.is_batch or layer.kind in (NormKind.INSTANCE, NormKind.UNKNOWN)):
         return "no modes"
     if layer.statistics_from_input:
-        return "batch (computed in the graph)"
+        return "batch, fixed"
     if layer.graph_training is not None:
-        return "training (fixed in the graph)" if layer.graph_training else "eval (fixed in the graph)"
+        return "training, fixed" if layer.graph_training else "eval, fixed"
     if layer.training is not None:
         return "training" if layer.training else "eval"
-    return "not in the file" if part.carrier is Carrier.STATE_DICT else "unknown"
+    return "not saved" if part.carrier is Carrier.STATE_DICT else "unknown"
 
 
 def state(layer: NormLayer) -> str:

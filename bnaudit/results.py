@@ -164,7 +164,8 @@ class LedgerRow:
     residual: float | None
     """Largest share of the initial statistics that is still in the running ones, (1 − momentum)^counter."""
     mode: str
-    """`training`, `eval`, `batch statistics`, `stored statistics`, `not in the file`."""
+    """`training` or `eval`; `…, fixed` where the graph says so whatever eval() does; `batch, fixed`: statistics
+    computed from the input; `no modes`; `not saved`: a state dict; `unknown`."""
     state: str
     """`complete`, `no counter`, `no running_mean, running_var`, `affine only`, `non-finite`, …"""
     eps: float | None

@@ -38,16 +38,15 @@ def _verdict(
     open_points = list(dict.fromkeys(finding.undecided for finding in about if finding.undecided))
     if open_points:
         return Verdict(question=question, outcome=Outcome.INCONCLUSIVE, reason="; ".join(open_points))
-    hiding = [gap for gap in description.gaps if gap.hides_norms]
-    if hiding:
-        reason = f"{_count(len(hiding), 'part')} of the file could not be read (BN118)"
-        return Verdict(question=question, outcome=Outcome.INCONCLUSIVE, reason=reason)
     left_out = [id for id, decides in unselected if decides is question]
     if left_out:
         reason = f"{', '.join(left_out)} not selected"
         return Verdict(question=question, outcome=Outcome.NOT_CHECKED, reason=reason, needs="the whole set of rules")
     answers = [_DECIDE[question](part) for part in description.parts]
     outcome, reason, needs = min(answers, key=lambda answer: _RANK.index(answer[0]), default=_NOTHING)
+    hiding = sum(gap.hides_norms for gap in description.gaps)
+    if hiding and outcome is Outcome.PASSED:
+        outcome, reason = Outcome.INCONCLUSIVE, f"{_count(hiding, 'part')} of the file not read (BN118)"
     return Verdict(question=question, outcome=outcome, reason=reason, needs=needs)
 
 
@@ -57,7 +56,7 @@ _NOTHING: _Answer = (Outcome.NOT_CHECKED, "no model in the file", "a file that h
 def _buffers(part: Part) -> _Answer:
     batch = [layer for layer in part.layers if layer.running_mean is not None or layer.running_var is not None]
     if batch:
-        return Outcome.PASSED, f"{_count(len(batch), 'layer')} with statistics, none lacks one", ""
+        return Outcome.PASSED, f"{_count(len(batch), 'layer')}, none lacks a statistic", ""
     if part.folded:
         return Outcome.PASSED, "no batch norm is left: folded", ""
     return Outcome.PASSED, "no layer here keeps running statistics", ""

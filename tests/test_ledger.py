@@ -58,9 +58,9 @@ def test_channels_that_need_the_exact_epsilon() -> None:
 
 
 def test_mode_says_what_the_artifact_says() -> None:
-    assert mode(part([], carrier=Carrier.STATE_DICT), batch_norm()) == "not in the file"
+    assert mode(part([], carrier=Carrier.STATE_DICT), batch_norm()) == "not saved"
     assert mode(part([], carrier=Carrier.MODULE), batch_norm(training=True)) == "training"
-    assert mode(part([], carrier=Carrier.GRAPH), batch_norm(graph_training=True)) == "training (fixed in the graph)"
+    assert mode(part([], carrier=Carrier.GRAPH), batch_norm(graph_training=True)) == "training, fixed"
     assert mode(part([], carrier=Carrier.MODULE), batch_norm(kind=NormKind.LAYER, training=True)) == "no modes"
 
 

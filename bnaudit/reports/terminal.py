@@ -6,7 +6,6 @@ import io
 import os
 from collections.abc import Iterable, Sequence
 
-from rich import box
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -94,47 +93,53 @@ def _ledger(console: Console, audit: Audit) -> None:
         rows = [row for row in audit.ledger if row.part == part]
         if len(names) > 1:
             console.print(Text(f"  part {printable(part) or '(the file itself)'}", style="bold"))
-        console.print(Padding(_ledger_table(rows), (0, 0, 0, 1)))
+        console.print(Padding(_ledger_table(rows), (0, 0, 0, 2)))
     _ledger_notes(console, audit.ledger)
 
 
 def _ledger_table(rows: Sequence[LedgerRow]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
-    table.add_column("layer", overflow="fold", ratio=None)
-    # Columns that say the same of nothing are left out: a narrow terminal has no room for empty ones.
-    shown: list[tuple[str, list[str], bool]] = [
-        ("kind", [row.kind for row in rows], False),
+    assumed = any(row.residual is not None and not row.momentum for row in rows)
+    same_kind = len({row.kind for row in rows}) == 1
+    # Right-aligned columns hold numbers. A column without a word in it is left out: 80 characters are few.
+    columns: list[tuple[str, list[str], bool]] = [
+        ("kind", [] if same_kind else [row.kind for row in rows], False),
         ("channels", [_span(row.channels) for row in rows], True),
         ("batches", [_span(row.counter) for row in rows], True),
-        ("initial", [_share(row) for row in rows], True),
+        ("initial*" if assumed else "initial", [_share(row.residual) for row in rows], True),
         ("mode", [row.mode for row in rows], False),
-        ("saved state", [row.state for row in rows], False),
+        ("saved", [row.state for row in rows], False),
     ]
-    kept = [(title, cells, right) for title, cells, right in shown if any(cells)]
-    for title, _, right in kept:
-        table.add_column(title, justify="right" if right else "left", no_wrap=right)
+    kept = [column for column in columns if any(column[1])]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
+    table.add_column(
+        f"{rows[0].kind} norm" if same_kind else "layer",
+        overflow="fold",
+        min_width=min(max(len(row.label) for row in rows) + 4, 30),
+    )
+    for title, _, is_number in kept:
+        table.add_column(title, justify="right" if is_number else "left", no_wrap=is_number)
     for position, row in enumerate(rows):
-        count = f" ×{len(row.layers)}" if len(row.layers) > 1 else ""
         label = Text(printable(row.label) or "(root)")
-        label.append(count, style="dim")
-        cells = [cells[position] for _, cells, _ in kept]
-        style = "" if row.state in ("complete", "no counter", "affine only") else "yellow"
-        table.add_row(label, *cells, style=style)
+        label.append(f" ×{len(row.layers)}" if len(row.layers) > 1 else "", style="dim")
+        table.add_row(
+            label,
+            *(cells[position] for _, cells, _ in kept),
+            style="" if row.state in ("complete", "no counter", "affine only") else "yellow",
+        )
     return table
 
 
-def _share(row: LedgerRow) -> str:
-    if row.residual is None:
+def _share(residual: float | None) -> str:
+    if residual is None:
         return ""
-    share = "< 0.1 %" if row.residual < 0.001 else f"{row.residual:.1%}".replace("%", " %")
-    return share if row.momentum else f"{share}*"
+    return "< 0.1 %" if residual < 0.001 else f"{residual * 100:.1f} %"
 
 
 def _ledger_notes(console: Console, rows: Iterable[LedgerRow]) -> None:
     rows = list(rows)
     notes = []
     if any(row.residual is not None and not row.momentum for row in rows):
-        notes.append("* share of the initial 0 and 1 left, with momentum taken as 0.1: the file does not say")
+        notes.append("* share of the initial 0 and 1 left; momentum taken as 0.1, not in the file")
     total = sum(len(row.layers) for row in rows if row.needs_exact_eps is not None)
     critical = sum((row.needs_exact_eps or 0) * len(row.layers) for row in rows)
     if total and critical / total >= 0.05:
@@ -237,7 +242,7 @@ def _note_line(console: Console, members: Sequence[Finding], names: Sequence[str
 
 
 def _summary(console: Console, report: Report) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
     table.add_column("artifact", overflow="fold")
     for title in ("errors", "warnings", "notes"):
         table.add_column(title, justify="right", no_wrap=True)
@@ -288,8 +293,6 @@ def _last_line(console: Console, report: Report, view: View) -> None:
     }[code]
     found = ", ".join(counts) if counts else "no findings"
     line = Text(f"{found} · exit {code}: {meaning}", style="bold" if code else "")
-    if report.findings:
-        line.append(f" · bnaudit explain {report.findings[0].rule}" if len(report.audits) == 1 else "", style="dim")
     console.print(line)
 
 

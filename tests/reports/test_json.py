@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any
+
+import jsonschema
+import pytest
+
+from bnaudit.reports import View
+from bnaudit.reports.json import RENDERER
+from bnaudit.results import Audit, Report, Severity, Unaudited
+
+Make = Callable[..., Report]
+
+
+@pytest.fixture(scope="module")
+def validator() -> Any:
+    schema = json.loads(files("bnaudit.reports").joinpath("report-1.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def document(report: Report, **view: Any) -> dict[str, Any]:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    parsed: dict[str, Any] = json.loads(RENDERER.render(report, View(**view)), parse_constant=refuse)
+    return parsed
+
+
+def test_reports_fit_the_schema(
+    make_report: Make, healthy: Audit, faulty: Audit, unreadable: Unaudited, validator: Any
+) -> None:
+    for report in (make_report(), make_report(healthy), make_report(healthy, faulty, unaudited=(unreadable,))):
+        validator.validate(document(report))
+
+
+def test_the_schema_refuses_what_it_should(make_report: Make, faulty: Audit, validator: Any) -> None:
+    for spoil in (
+        lambda d: d.update(schema="bnaudit.report/2"),
+        lambda d: d["artifacts"][0]["findings"][0].pop("advice"),
+        lambda d: d["artifacts"][0]["findings"][0].update(severity="fatal"),
+        lambda d: d["artifacts"][0]["verdicts"].pop(),
+    ):
+        spoiled = document(make_report(faulty))
+        spoil(spoiled)
+        assert not validator.is_valid(spoiled)
+
+
+def test_findings_are_objects_with_every_field(make_report: Make, faulty: Audit) -> None:
+    found = document(make_report(faulty))["artifacts"][0]["findings"]
+    wanted = {"rule", "name", "severity", "confidence", "artifact", "layer", "message", "value", "limit", "advice"}
+    assert all(wanted | {"fingerprint"} <= set(finding) for finding in found)
+    assert [finding["value"] for finding in found if finding["rule"] == "BN106"] == ["NaN"]
+
+
+def test_the_exit_code_follows_the_threshold(make_report: Make, healthy: Audit, faulty: Audit) -> None:
+    assert document(make_report(faulty))["exit_code"] == 1
+    assert document(make_report(healthy), fail_on=Severity.NOTE)["exit_code"] == 0
+    assert document(make_report())["exit_code"] == 3
