@@ -93,11 +93,11 @@ def _ledger(console: Console, audit: Audit) -> None:
         rows = [row for row in audit.ledger if row.part == part]
         if len(names) > 1:
             console.print(Text(f"  part {printable(part) or '(the file itself)'}", style="bold"))
-        console.print(Padding(_ledger_table(rows), (0, 0, 0, 2)))
+        console.print(Padding(_ledger_table(rows, console.width - 2), (0, 0, 0, 2)))
     _ledger_notes(console, audit.ledger)
 
 
-def _ledger_table(rows: Sequence[LedgerRow]) -> Table:
+def _ledger_table(rows: Sequence[LedgerRow], width: int) -> Table:
     assumed = any(row.residual is not None and not row.momentum for row in rows)
     same_kind = len({row.kind for row in rows}) == 1
     # Right-aligned columns hold numbers. A column without a word in it is left out: 80 characters are few.
@@ -111,10 +111,9 @@ def _ledger_table(rows: Sequence[LedgerRow]) -> Table:
     ]
     kept = [column for column in columns if any(column[1])]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
+    taken = sum(max(len(title), *map(len, cells)) + 2 for title, cells, _ in kept)
     table.add_column(
-        f"{rows[0].kind} norm" if same_kind else "layer",
-        overflow="fold",
-        min_width=min(max(len(row.label) for row in rows) + 4, 30),
+        f"{rows[0].kind} norm" if same_kind else "layer", overflow="fold", max_width=max(width - taken, 20)
     )
     for title, _, is_number in kept:
         table.add_column(title, justify="right" if is_number else "left", no_wrap=is_number)
