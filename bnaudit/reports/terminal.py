@@ -100,13 +100,14 @@ def _ledger(console: Console, audit: Audit) -> None:
 def _ledger_table(rows: Sequence[LedgerRow], width: int) -> Table:
     assumed = any(row.residual is not None and not row.momentum for row in rows)
     same_kind = len({row.kind for row in rows}) == 1
+    same_mode = len({row.mode for row in rows}) == 1
     # Right-aligned columns hold numbers. A column without a word in it is left out: 80 characters are few.
     columns: list[tuple[str, list[str], bool]] = [
         ("kind", [] if same_kind else [row.kind for row in rows], False),
         ("channels", [_span(row.channels) for row in rows], True),
         ("batches", [_span(row.counter) for row in rows], True),
         ("initial*" if assumed else "initial", [_share(row.residual) for row in rows], True),
-        ("mode", [row.mode for row in rows], False),
+        ("mode", [] if same_mode else [row.mode for row in rows], False),
         ("saved", [row.state for row in rows], False),
     ]
     kept = [column for column in columns if any(column[1])]
@@ -136,7 +137,8 @@ def _share(residual: float | None) -> str:
 
 def _ledger_notes(console: Console, rows: Iterable[LedgerRow]) -> None:
     rows = list(rows)
-    notes = []
+    modes = {row.mode for row in rows}
+    notes = [f"mode: {modes.pop()}"] if len(modes) == 1 else []
     if any(row.residual is not None and not row.momentum for row in rows):
         notes.append("* share of the initial 0 and 1 left; momentum taken as 0.1, not in the file")
     total = sum(len(row.layers) for row in rows if row.needs_exact_eps is not None)
