@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 
 from bnaudit.errors import CapExceededError
-from bnaudit.reading.pickle_containers import settle, settles
+from bnaudit.reading.pickle_normal_forms import is_special, normal_form
 from bnaudit.reading.pickle_state import Handler, PickleState
 from bnaudit.reading.stand_ins import Call, Global, PersistentId, PickleDict
 
@@ -250,7 +250,8 @@ def _new_object_ex(state: PickleState) -> None:
     if not isinstance(keywords, PickleDict):
         raise state.malformed("keyword arguments that are no dict")
     made = _call(state, state.stack[-1], args)
-    made.kwargs = keywords
+    if isinstance(made, Call):
+        made.kwargs = keywords
     state.stack[-1] = made
 
 
@@ -267,13 +268,13 @@ def _obj(state: PickleState) -> None:
     state.stack.append(_call(state, values[0], tuple(values[1:])))
 
 
-def _call(state: PickleState, callee: object, args: object) -> Call:
+def _call(state: PickleState, callee: object, args: object) -> object:
     if not isinstance(args, tuple):
         raise state.malformed("arguments that are no tuple")
     state.units += _CALL_UNITS
     state.imports.called(callee, args)
-    if isinstance(callee, Global) and settles(callee):
-        return settle(state, callee, args)
+    if isinstance(callee, Global) and is_special(callee):
+        return normal_form(state, callee, args)
     return Call(callee, args)
 
 
