@@ -1,0 +1,44 @@
+"""Files that are no models, each named: an empty file, a web page, a Git LFS pointer, an image, an archive."""
+
+from __future__ import annotations
+
+from bnaudit.description import Description
+from bnaudit.errors import NotAModelError
+from bnaudit.formats import Candidate, Format
+from bnaudit.reading import foreign_formats, not_models
+from bnaudit.reading.archives import archive, holds_records, is_encrypted
+from bnaudit.reading.not_models import NotModel
+
+
+def _recognised(candidate: Candidate) -> NotModel | None:
+    source, name, head, members = candidate.source, candidate.path.name, candidate.head, candidate.members
+    if source is None or holds_records(members):
+        return None
+    if foreign_formats.recognise(name, source, head, members) is not None:
+        return None
+    found = archive(name, source, head, members)
+    if found is None:
+        return not_models.recognise(name, source, head)
+    if found.model:
+        return None
+    if is_encrypted(head):
+        return NotModel("this zip archive is encrypted", "unpack it with its password and give the model in it")
+    if found.is_listed:
+        return NotModel(f"this {found.kind} archive has no model in it", "give the checkpoint or graph")
+    return NotModel(
+        f"this is a {found.kind} archive whose content cannot be seen", "unpack it first and give the model in it"
+    )
+
+
+def claims(candidate: Candidate) -> bool:
+    """Only what is certainly no model: the marks of other files, text that is no pickle, nothing but zeros."""
+    return _recognised(candidate) is not None
+
+
+def read(candidate: Candidate) -> Description:
+    """Always raises NotAModelError: what the file is and what to do."""
+    found = _recognised(candidate) or NotModel("this is not a model", "give the checkpoint or graph")
+    raise NotAModelError(found.what, where=candidate.path.name, remedy=found.remedy)
+
+
+FORMAT = Format(name="not a model", suffixes=(), claims=claims, read=read)
