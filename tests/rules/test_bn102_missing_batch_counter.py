@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from builders import batch_norm, hits, part, tensor
+
+from bnaudit import arithmetic
+from bnaudit.description import CUMULATIVE, Carrier, Evidence, NormKind, NormLayer
+from bnaudit.results import Severity
+
+run = partial(hits, "bn102_missing_batch_counter")
+
+
+def test_a_counter_missing_and_nothing_else_is_a_note() -> None:
+    (hit,) = run(part([batch_norm("bn1", counter=None), batch_norm("bn2")]))
+    assert (hit.layer, hit.severity) == ("bn1", Severity.NOTE)
+
+
+def test_version_two_makes_it_a_warning() -> None:
+    (hit,) = run(part([batch_norm(counter=None, metadata_version=2)]))
+    assert hit.severity is Severity.WARNING
+    assert "a strict load fails" in hit.message
+
+
+def test_pytorch_refuses_exactly_what_the_warning_says() -> None:
+    norm = torch.nn.BatchNorm2d(3)
+    state = norm.state_dict()
+    del state["num_batches_tracked"]
+    with pytest.raises(RuntimeError, match="num_batches_tracked"):
+        norm.load_state_dict(state)
+    norm.load_state_dict(dict(state))
+
+
+def test_a_cumulative_average_makes_it_an_error() -> None:
+    (hit,) = run(part([batch_norm(counter=None, momentum=CUMULATIVE)], carrier=Carrier.MODULE))
+    assert hit.severity is Severity.ERROR
+
+
+def test_known_momentum_alone_stays_a_note() -> None:
+    (hit,) = run(part([batch_norm(counter=None, momentum=0.1)], carrier=Carrier.MODULE))
+    assert hit.severity is Severity.NOTE
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        batch_norm(counter=None, kind=NormKind.FROZEN_BATCH),
+        batch_norm(counter=None, metadata_version=1),
+        batch_norm(counter=None, metadata_version=3),
+        batch_norm(counter=None, kind=NormKind.INSTANCE),
+        batch_norm(counter=None, kind=NormKind.UNKNOWN),
+        batch_norm(counter=None, mean=None),
+        batch_norm(counter=None, mean=None, var=None),
+        batch_norm(counter=None, evidence=Evidence.OPERATOR),
+        batch_norm(counter=None, mean=tensor("bn/moving_mean", (0.1, 0.2, 0.3))),
+        batch_norm(counter=0),
+    ],
+)
+def test_layers_that_need_no_counter_are_silent(layer: NormLayer) -> None:
+    assert run(part([layer])) == []
+
+
+@pytest.mark.parametrize("carrier", [Carrier.GRAPH, Carrier.PROGRAM])
+def test_graphs_have_no_place_for_one(carrier: Carrier) -> None:
+    assert run(part([batch_norm(counter=None)], carrier=carrier)) == []
+
+
+def test_the_pages_arithmetic() -> None:
+    batch = np.array([[7.0], [9.0]])
+    kept = arithmetic.update(arithmetic.Running(np.array([5.0]), np.ones(1), 999), batch, CUMULATIVE)
+    lost = arithmetic.update(arithmetic.Running(np.array([5.0]), np.ones(1), 0), batch, CUMULATIVE)
+    plain = arithmetic.update(arithmetic.Running(np.array([5.0]), np.ones(1), 0), batch, 0.1)
+    assert [round(running.mean[0], 12) for running in (kept, lost, plain)] == [5.003, 8.0, 5.3]
