@@ -18,19 +18,22 @@ from bnaudit.reading.pickle_objects import Stopped
 from bnaudit.reading.pickle_scalars import HANDLERS as SCALAR_HANDLERS
 from bnaudit.reading.pickle_state import Handler, OpcodeMeter, PickleState
 
+__all__ = ["ImportLog", "OpcodeMeter", "Pickled", "run"]
+
 _BATCH = 4096
 """Opcodes between two looks at the meter."""
 
 
 class Pickled:
-    """One pickle: its value, where it ends, what it imports."""
+    """One pickle: its value, where it ends, what it imports, and its persistent ids in file order."""
 
-    __slots__ = ("end", "imports", "root")
+    __slots__ = ("end", "imports", "persistent_ids", "root")
 
-    def __init__(self, root: object, end: int, imports: tuple[PickleImport, ...]) -> None:
-        self.root = root
-        self.end = end
-        self.imports = imports
+    def __init__(self, state: PickleState) -> None:
+        self.root = state.stack[-1]
+        self.end = state.offset
+        self.imports: tuple[PickleImport, ...] = state.imports.imports()
+        self.persistent_ids = tuple(state.persistent_ids)
 
 
 def run(
@@ -41,6 +44,8 @@ def run(
     `Pickled.end` is the offset after its STOP. Give one `meter` to all pickles of a file, so that the caps hold for
     the file, and an `imports` log to have what was named even when the pickle breaks off.
 
+    Files embedded in it are read too (see embedded_files).
+
     Raises MalformedError for a pickle that no unpickler would accept, CapExceededError above the caps.
     """
     state = PickleState(source, offset, meter or OpcodeMeter(), imports or ImportLog())
@@ -48,8 +53,11 @@ def run(
         _execute(state)
     except (IndexError, KeyError, StructError) as error:
         raise _explain(state, error) from None
-    root = state.stack[-1]
-    return Pickled(root, state.offset, state.imports.imports())
+    if state.embedded:
+        from bnaudit.reading.embedded_files import read_embedded  # which runs this machine on them
+
+        read_embedded(state.embedded, state.meter, state.imports)
+    return Pickled(state)
 
 
 def _execute(state: PickleState) -> None:

@@ -9,7 +9,8 @@ are bytes (or LazyBytes), and copyreg's constructors are calls of the class itse
 from __future__ import annotations
 
 from bnaudit.errors import MalformedError
-from bnaudit.reading.pickle_state import PickleState
+from bnaudit.reading.byte_source import MemorySource
+from bnaudit.reading.pickle_state import EmbeddedFile, PickleState
 from bnaudit.reading.stand_ins import Call, Global, LazyBytes, PickleDict
 
 _BUILTINS = ("builtins", "__builtin__")
@@ -23,10 +24,11 @@ _SEQUENCES = frozenset(
 )
 _BYTES = frozenset([f"{module}.{name}" for module in _BUILTINS for name in ("bytes", "bytearray")])
 _ENCODE = "_codecs.encode"
+_EMBEDDED = "torch.storage._load_from_bytes"
 _RECONSTRUCTORS = frozenset(("copyreg._reconstructor", "copy_reg._reconstructor"))
 _NEW_OBJECTS = frozenset(("copyreg.__newobj__", "copy_reg.__newobj__"))
 _NEW_OBJECTS_EX = frozenset(("copyreg.__newobj_ex__", "copy_reg.__newobj_ex__"))
-_SPECIAL = _MAPPINGS | _SEQUENCES | _BYTES | {_ENCODE} | _RECONSTRUCTORS | _NEW_OBJECTS | _NEW_OBJECTS_EX
+_SPECIAL = _MAPPINGS | _SEQUENCES | _BYTES | {_ENCODE, _EMBEDDED} | _RECONSTRUCTORS | _NEW_OBJECTS | _NEW_OBJECTS_EX
 _LATIN1 = ("latin1", "latin-1")
 
 
@@ -58,6 +60,8 @@ def normal_form(state: PickleState, callee: Global, args: tuple[object, ...]) ->
     made: object = None
     if name == _ENCODE or name in _BYTES:
         made = _bytes(name, args)
+    elif name == _EMBEDDED:
+        made = _embedded(state, callee, args)
     elif name not in _MAPPINGS and name not in _SEQUENCES:
         made = _construct(state, name, args)
     if made is not None:
@@ -85,6 +89,18 @@ def _bytes(name: str, args: tuple[object, ...]) -> object:
         return given.encode("latin-1") if isinstance(given, str) else None
     except UnicodeEncodeError:
         return None
+
+
+def _embedded(state: PickleState, callee: Global, args: tuple[object, ...]) -> EmbeddedFile | None:
+    """A torch file given as bytes; it is read when the pickle is done. None: wrong arguments."""
+    given = args[0] if len(args) == 1 else None
+    if isinstance(given, bytes):
+        given = LazyBytes(MemorySource(given, state.source.name, state.source), 0, len(given), text=False)
+    if type(given) is not LazyBytes or given.text:
+        return None
+    made = EmbeddedFile(callee, given)
+    state.embedded.append(made)
+    return made
 
 
 def _construct(state: PickleState, name: str, args: tuple[object, ...]) -> Call | None:

@@ -297,15 +297,21 @@ def _build(state: PickleState) -> None:
 
 def _pers_id(state: PickleState) -> None:
     line = state.line(_LONGEST_NAME)
-    state.stack.append(PersistentId(line.decode("latin-1")))
+    state.stack.append(_persistent(state, line.decode("latin-1")))
 
 
 def _bin_pers_id(state: PickleState) -> None:
     """`('module', class, file, source)` is torch's way to carry a class with its source: it stands for the class."""
     pid = state.stack[-1]
     carries_class = isinstance(pid, tuple) and len(pid) >= 2 and pid[0] == "module" and isinstance(pid[1], Global)
+    state.stack[-1] = pid[1] if carries_class and isinstance(pid, tuple) else _persistent(state, pid)
+
+
+def _persistent(state: PickleState, pid: object) -> PersistentId:
     state.units += 1
-    state.stack[-1] = pid[1] if carries_class and isinstance(pid, tuple) else PersistentId(pid)
+    made = PersistentId(pid)
+    state.persistent_ids.append(made)
+    return made
 
 
 HANDLERS: dict[bytes, Handler] = {

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from bnaudit.errors import CapExceededError, MalformedError, UnreadableError
 from bnaudit.reading.byte_source import ByteSource
 from bnaudit.reading.pickle_imports import ImportLog
 from bnaudit.reading.pickle_window import Window
+from bnaudit.reading.stand_ins import Call, Global, LazyBytes, PersistentId
+
+if TYPE_CHECKING:
+    from bnaudit.reading.strided_tensor import Storages
 
 
 class HugeInteger:
@@ -19,6 +24,22 @@ class HugeInteger:
         self.length = length
 
 
+class EmbeddedFile(Call):
+    """A call of `torch.storage._load_from_bytes`: a torch file inside the pickle, at `place`.
+
+    After the run it has the `root` and the `storages` of that file, or the `error` that kept them from being read.
+    """
+
+    __slots__ = ("error", "place", "root", "storages")
+
+    def __init__(self, callee: Global, place: LazyBytes) -> None:
+        super().__init__(callee, (place,))
+        self.place = place
+        self.root: object = None
+        self.storages: Storages | None = None
+        self.error: UnreadableError | None = None
+
+
 class OpcodeMeter:
     """Counts opcodes and memory over all pickles of one file.
 
@@ -26,9 +47,10 @@ class OpcodeMeter:
     allowed for four opcodes: real checkpoints need fewer than two for three.
     """
 
-    __slots__ = ("opcodes", "units")
+    __slots__ = ("nesting", "opcodes", "units")
 
     def __init__(self) -> None:
+        self.nesting = 0
         self.opcodes = 0
         self.units = 0
 
@@ -48,7 +70,7 @@ class PickleState(Window):
     `units` is the memory not yet charged to the meter.
     """
 
-    __slots__ = ("imports", "marks", "memo", "meter", "stack", "units")
+    __slots__ = ("embedded", "imports", "marks", "memo", "meter", "persistent_ids", "stack", "units")
 
     def __init__(self, source: ByteSource, offset: int, meter: OpcodeMeter, imports: ImportLog) -> None:
         super().__init__(source, offset)
@@ -58,6 +80,8 @@ class PickleState(Window):
         self.marks: list[list[object]] = []
         self.memo: dict[int, object] = {}
         self.units = 0
+        self.persistent_ids: list[PersistentId] = []
+        self.embedded: list[EmbeddedFile] = []
 
     def above_mark(self) -> list[object]:
         """Take the values above the last mark, and the mark."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bnaudit.errors import CapExceededError, MalformedError
 from bnaudit.reading.byte_source import ByteSource
 
-_FIRST_BLOCK = 8 << 10
+_FIRST_BLOCK = 512
 _LARGEST_BLOCK = 256 << 10
 LONGEST_FIXED = 9
 """An opcode with a fixed argument takes at most 9 bytes."""
@@ -87,6 +87,8 @@ class Window:
                 raise MalformedError("the pickle ends early", where=f"{self._here()}: a line without an end")
             self.refill(max(2 * size, LONGEST_FIXED))
             end = self.data.find(b"\n", size)
+        if end - self.pos > longest:
+            raise CapExceededError("a line of a pickle", where=self._here(), cap="value_bytes")
         taken = self.data[self.pos : end]
         self.pos = end + 1
         return taken

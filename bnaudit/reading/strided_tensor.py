@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from bnaudit.errors import CapExceededError, MalformedError, UnreadableError
 from bnaudit.reading.byte_source import ByteSource
-from bnaudit.reading.element_types import element_bytes, raw_type, widen
+from bnaudit.reading.element_types import STORAGE_TYPES, element_bytes, raw_type, widen
+from bnaudit.reading.stand_ins import Global, PersistentId
 from bnaudit.reading.tensor_refs import TensorRef
 
 if TYPE_CHECKING:
@@ -34,6 +35,27 @@ class StoragePart:
         self.dtype = dtype
         self.first = first
         self.length = length
+
+
+def storage_part(value: object) -> StoragePart | None:
+    """('storage', class, key, location, elements[, (view key, first, elements)]): the last only in legacy files.
+
+    The storage that a persistent id stands for; None when it stands for something else.
+    """
+    pid = value.pid if isinstance(value, PersistentId) else None
+    if not isinstance(pid, tuple) or len(pid) < 5 or pid[0] != "storage":
+        return None
+    _, cls, key, _, length = pid[:5]
+    dtype = STORAGE_TYPES.get(cls.name) if isinstance(cls, Global) else None
+    if dtype is None or not isinstance(key, str) or not isinstance(length, int):
+        return None
+    first = 0
+    if len(pid) > 5 and isinstance(pid[5], tuple):
+        view = pid[5]
+        if len(view) != 3 or not isinstance(view[1], int) or not isinstance(view[2], int) or view[1] < 0:
+            return None
+        first, length = view[1], view[2]
+    return StoragePart(key, dtype, first, length)
 
 
 class Layout:

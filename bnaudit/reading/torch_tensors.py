@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bnaudit.errors import MalformedError, UnreadableError
-from bnaudit.reading.element_types import STORAGE_TYPES
 from bnaudit.reading.numpy_arrays import numpy_tensor
-from bnaudit.reading.stand_ins import Call, Global, PersistentId, PickleDict
+from bnaudit.reading.pickle_state import EmbeddedFile
+from bnaudit.reading.stand_ins import Call, Global, PickleDict
 from bnaudit.reading.strided_tensor import (
     AbsentTensor,
     Layout,
@@ -15,6 +15,7 @@ from bnaudit.reading.strided_tensor import (
     Storages,
     StridedTensor,
     UnreadableTensor,
+    storage_part,
 )
 from bnaudit.reading.tensor_refs import TensorRef
 from bnaudit.reading.zip_storages import ZipStorages
@@ -87,13 +88,13 @@ class TorchTensors:
         return self._strided(args, _dtype(args, 6), negated)
 
     def _strided(self, args: Args, dtype: str | None, negated: bool) -> TensorRef:
-        part = _storage(args[0]) if args else None
+        part, storages = _storage(args, self._storages)
         shape, strides, offset = _sizes(args, 2), _sizes(args, 3), args[1] if len(args) > 1 else None
         if part is None or shape is None or strides is None or not isinstance(offset, int):
             why = MalformedError("a tensor whose storage, sizes or strides are not what torch writes")
             return UnreadableTensor(why, shape=shape or ())
         return StridedTensor(
-            self._storages,
+            storages,
             part,
             dtype or part.dtype,
             Layout(offset, shape, strides),
@@ -152,7 +153,7 @@ class TorchTensors:
 
     def _quantized(self, args: Args, depth: int) -> TensorRef:
         """(storage, offset, size, stride, quantizer, requires_grad, hooks)"""
-        part = _storage(args[0]) if args else None
+        part, _ = _storage(args, self._storages)
         dtype = part.dtype if part else "unknown"
         return _unread("a quantized tensor", dtype, _sizes(args, 2), _flag(args, 5))
 
@@ -176,22 +177,14 @@ def _unread(what: str, dtype: str, shape: tuple[int, ...] | None, requires_grad:
     return UnreadableTensor(why, dtype, shape or (), requires_grad)
 
 
-def _storage(value: object) -> StoragePart | None:
-    """('storage', class, key, location, elements[, (view key, first, elements)]): the last only in legacy files."""
-    pid = value.pid if isinstance(value, PersistentId) else None
-    if not isinstance(pid, tuple) or len(pid) < 5 or pid[0] != "storage":
-        return None
-    _, cls, key, _, length = pid[:5]
-    dtype = STORAGE_TYPES.get(cls.name) if isinstance(cls, Global) else None
-    if dtype is None or not isinstance(key, str) or not isinstance(length, int):
-        return None
-    first = 0
-    if len(pid) > 5 and isinstance(pid[5], tuple):
-        view = pid[5]
-        if len(view) != 3 or not isinstance(view[1], int) or not isinstance(view[2], int) or view[1] < 0:
-            return None
-        first, length = view[1], view[2]
-    return StoragePart(key, dtype, first, length)
+def _storage(args: Args, storages: Storages) -> tuple[StoragePart | None, Storages]:
+    """The storage that a rebuild function is given first, and where its bytes are."""
+    value = args[0] if args else None
+    if isinstance(value, EmbeddedFile):
+        if value.storages is not None:
+            return storage_part(value.root), value.storages
+        return None, storages
+    return storage_part(value), storages
 
 
 def _sizes(args: Args, position: int) -> tuple[int, ...] | None:

@@ -1,0 +1,51 @@
+"""torch files inside a pickle: `torch.storage._load_from_bytes(b"…")`, which plain `pickle.dump` writes per storage.
+
+Unpickling loads them with all that they import, so they are read like any torch file and their imports are logged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bnaudit.errors import CapExceededError, UnreadableError
+from bnaudit.reading.byte_source import ByteSource
+from bnaudit.reading.legacy_stream import LegacyStream
+from bnaudit.reading.pickle_imports import ImportLog
+from bnaudit.reading.pickle_machine import run
+from bnaudit.reading.pickle_state import EmbeddedFile, OpcodeMeter
+from bnaudit.reading.stand_ins import LazyBytes
+from bnaudit.reading.strided_tensor import Storages
+from bnaudit.reading.zip_directory import ZipDirectory
+from bnaudit.reading.zip_storages import ZipStorages
+
+_DEEPEST = 8
+_OPCODES_PER_FILE = 500
+"""What starting on one costs beside its opcodes."""
+
+
+def read_embedded(files: Iterable[EmbeddedFile], meter: OpcodeMeter, imports: ImportLog) -> None:
+    """Fill in the contents of the files that a pickle embeds. What is wrong with one stays with that one."""
+    meter.nesting += 1
+    try:
+        for file in files:
+            meter.charge(file.place.source, _OPCODES_PER_FILE)
+            try:
+                file.root, file.storages = _read(file.place, meter, imports)
+            except CapExceededError:
+                raise
+            except UnreadableError as error:
+                file.error = error
+    finally:
+        meter.nesting -= 1
+
+
+def _read(place: LazyBytes, meter: OpcodeMeter, imports: ImportLog) -> tuple[object, Storages]:
+    if meter.nesting > _DEEPEST:
+        raise CapExceededError("files embedded in one another", where=place.source.name, cap="pickle_depth")
+    source: ByteSource = place.source.slice(place.offset, place.length)
+    if source.head(4) != b"PK\x03\x04":
+        stream = LegacyStream(source, meter, imports)
+        return stream.root, stream.storages
+    archive = ZipDirectory(source)
+    saved = run(archive.open(archive.record_prefix() + "data.pkl"), 0, meter, imports)
+    return saved.root, ZipStorages(archive)
