@@ -122,8 +122,9 @@ def _whole_power(variance: float, momentum: float, layer: NormLayer) -> int:
 def _hit(part: Part, layer: NormLayer, variance: float, found: _DryRun) -> Hit:
     how = "" if found.proved else " (solved from the counter)" if found.solved else " (assumed)"
     count = f"{found.forwards} forward{'s' if found.forwards > 1 else ''}"
+    cause = f"{count} of zeros, momentum {found.momentum:.3g}{how}"
     return Hit(
-        message=f"mean 0 and one variance in all channels: {count} of zeros, momentum {found.momentum:.3g}{how}, no data",
+        message=f"mean 0 and one variance in all channels: {cause}, no data",
         advice="run shape and stride probes in eval mode, and measure the statistics with update_bn before deploying",
         layer=layer.name,
         part=part.name,
