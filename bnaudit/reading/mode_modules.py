@@ -1,0 +1,63 @@
+"""Pickled modules other than norms whose output depends on the mode."""
+
+from __future__ import annotations
+
+from bnaudit.description import ModeDependent
+from bnaudit.reading.module_objects import PickledModule
+
+_PROBABILITIES = ("p", "drop_prob", "dropout_prob", "drop_rate", "rate", "prob")
+_DEPTH_WORDS = ("droppath", "stochasticdepth", "dropconnect")
+_RECURRENT_MODES = ("LSTM", "GRU", "RNN_TANH", "RNN_RELU")
+
+
+def mode_dependent(path: str, module: PickledModule) -> ModeDependent | None:
+    """The module as a mode-dependent layer, None when it has no modes or drops with probability 0."""
+    found = _dropping(module) or _recurrent(module) or _attention(module) or _rrelu(module)
+    if found is None or found[1] == 0:
+        return None
+    kind, probability = found
+    return ModeDependent(
+        name=path,
+        kind=kind,
+        class_name=module.class_name,
+        probability=probability,
+        training=module.training,
+    )
+
+
+_Found = tuple[str, float | None]
+
+
+def _dropping(module: PickledModule) -> _Found | None:
+    """Dropout and stochastic depth: by name and a probability, or by exactly the attributes of PyTorch's dropout."""
+    name = module.simple_name.lower().replace("_", "")
+    probability = module.number(*_PROBABILITIES)
+    if any(word in name for word in _DEPTH_WORDS):
+        # timm's DropPath(None) never drops.
+        absent = "drop_prob" in module.attributes and module.attributes.get("drop_prob") is None
+        return "stochastic-depth", 0.0 if absent else probability
+    if probability is None:
+        return None
+    if "dropout" in name or "dropblock" in name:
+        return "dropout", probability
+    inherits = module.flag("inplace") is not None and module.number("p") is not None
+    return ("dropout", probability) if inherits and not any(True for _ in module.section("_modules")) else None
+
+
+def _recurrent(module: PickledModule) -> _Found | None:
+    if module.attributes.get("mode") not in _RECURRENT_MODES or module.whole("hidden_size") is None:
+        return None
+    probability = module.number("dropout")
+    between_layers = module.whole("num_layers")
+    return "recurrent", 0.0 if between_layers == 1 else probability
+
+
+def _attention(module: PickledModule) -> _Found | None:
+    probability = module.number("dropout", "attention_dropout", "attn_dropout", "dropout_p")
+    if "attention" not in module.simple_name.lower() and module.attributes.get("num_heads") is None:
+        return None
+    return ("attention", probability) if probability is not None else None
+
+
+def _rrelu(module: PickledModule) -> _Found | None:
+    return ("rrelu", None) if module.simple_name == "RReLU" else None
