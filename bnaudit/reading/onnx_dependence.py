@@ -1,0 +1,61 @@
+"""Which of the model's inputs a value depends on, by their values and not only by their shapes."""
+
+from __future__ import annotations
+
+from bnaudit.reading.onnx_scope import Value
+
+_SHAPE_ONLY = {"Shape", "Size", "EyeLike", "RandomNormalLike", "RandomUniformLike"}
+_NOTHING: frozenset[str] = frozenset()
+
+
+class Dependence:
+    """Walks back from values; every value of a graph is visited once, however often one asks."""
+
+    def __init__(self) -> None:
+        self._known: dict[Value, frozenset[str]] = {}
+
+    def roots(self, value: Value) -> frozenset[str]:
+        """Names of the declared inputs whose values reach this one.
+
+        Shape and Size end the walk, and so does an initializer that also stands in the graph's inputs.
+        """
+        known = self._known
+        pending: dict[Value, list[Value]] = {}
+        stack = [value]
+        while stack:
+            current = stack[-1]
+            if current in known:
+                stack.pop()
+            elif current in pending:
+                known[current] = _union([known.get(before, _NOTHING) for before in pending.pop(current)])
+            elif current.is_model_input:
+                known[current] = frozenset((current.name,))
+            else:
+                pending[current] = _sources(current)
+                stack += [before for before in pending[current] if before not in known and before not in pending]
+        return known[value]
+
+    def is_constant(self, value: Value) -> bool:
+        """Whether it is the same whatever values the inputs have."""
+        return not self.roots(value)
+
+
+def _sources(value: Value) -> list[Value]:
+    """The values that it is computed from."""
+    site = value.site
+    if site is None:
+        caller = value.scope.caller
+        return [] if value.tensor is not None or caller is None else caller.inputs
+    if site.operator in _SHAPE_ONLY:
+        return []
+    if site.operator == "CastLike":
+        return site.inputs[:1]
+    results = [body.value(name) for body in site.bodies.values() for name in body.body.outputs]
+    return site.inputs + [result for result in results if result is not None]
+
+
+def _union(sets: list[frozenset[str]]) -> frozenset[str]:
+    largest = max(sets, key=len, default=_NOTHING)
+    if all(entry is largest or entry <= largest for entry in sets):
+        return largest
+    return frozenset().union(*sets)
