@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from builders import batch_norm, hits, part
+
+from bnaudit import arithmetic
+from bnaudit.description import CUMULATIVE, Carrier, NormKind, NormLayer
+from bnaudit.results import Confidence, Severity
+
+run = partial(hits, "bn105_immature_statistics")
+module = partial(part, carrier=Carrier.MODULE)
+
+
+def after(updates: int, trained_with: float | None = 0.1, scale: float = 1.0, **changes: Any) -> NormLayer:
+    """A layer after this many training forwards of seeded noise with standard deviation `scale`, by PyTorch."""
+    norm = torch.nn.BatchNorm1d(3, momentum=trained_with)
+    generator = torch.Generator().manual_seed(updates)
+    for _ in range(updates):
+        norm(torch.randn(32, 3, generator=generator) * scale)
+    counter = norm.num_batches_tracked.item()
+    return batch_norm(**{"mean": norm.running_mean, "var": norm.running_var, "counter": counter, **changes})
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 30.0])
+@pytest.mark.parametrize("updates", [1, 6, 7, 28])
+def test_truly_immature_statistics_are_found(updates: int, scale: float) -> None:
+    (hit,) = run(part([after(updates, scale=scale)]))
+    assert hit.value == round(0.9**updates, 4)
+    assert (hit.severity, hit.confidence) == (Severity.WARNING, Confidence.MEDIUM)
+    assert "momentum 0.1 (assumed)" in hit.message
+
+
+def test_one_more_update_is_enough() -> None:
+    assert len(run(part([after(28)]))) == 1
+    assert run(part([after(29)])) == []
+
+
+@pytest.mark.parametrize(
+    ("updates", "severity"), [(68, Severity.ERROR), (69, Severity.WARNING), (298, Severity.WARNING)]
+)
+def test_half_of_it_with_known_momentum_is_an_error(updates: int, severity: Severity) -> None:
+    (hit,) = run(module([after(updates, 0.01, momentum=0.01)]))
+    assert (hit.severity, hit.confidence) == (severity, Confidence.HIGH)
+    assert "(assumed)" not in hit.message
+    assert run(module([after(299, 0.01, momentum=0.01)])) == []
+
+
+def test_half_of_it_with_assumed_momentum_stays_a_warning() -> None:
+    (hit,) = run(part([after(1)]))
+    assert hit.severity is Severity.WARNING
+
+
+def test_update_bn_results_are_not_immature() -> None:
+    # momentum=None while measuring, 0.1 afterwards: the counter is 5, the values are complete
+    measured = after(5, None, scale=0.5, momentum=0.1)
+    assert run(module([measured])) == []
+
+
+def test_one_layer_below_the_bound_clears_all_layers_with_its_counter() -> None:
+    low, high = batch_norm("bn1", var=(0.2, 3, 3), counter=5), batch_norm("bn2", var=(3, 3, 3), counter=5)
+    assert run(part([low, high])) == []
+    other = batch_norm("bn3", var=(3, 3, 3), counter=6)
+    assert [hit.layer for hit in run(part([low, high, other]))] == ["bn3"]
+
+
+def test_the_bound_is_the_share_itself() -> None:
+    share = 0.9**10
+    assert len(run(part([batch_norm(var=(share, 3, 3), counter=10)]))) == 1
+    assert run(part([batch_norm(var=(share * 0.98, 3, 3), counter=10)])) == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"counter": 0},
+        {"counter": None},
+        {"counter": -3},
+        {"kind": NormKind.INSTANCE},
+        {"kind": NormKind.FROZEN_BATCH},
+        {"kind": NormKind.UNKNOWN},
+        {"mean": None, "var": None},
+    ],
+)
+def test_unknown_counts_and_other_norms_are_silent(changes: dict[str, Any]) -> None:
+    assert run(part([batch_norm(**{"var": (3, 3, 3), "counter": 3, **changes})])) == []
+
+
+@pytest.mark.parametrize("momentum", [CUMULATIVE, 0.0, 1.0])
+def test_momenta_that_leave_no_share(momentum: Any) -> None:
+    assert run(module([batch_norm(var=(3, 3, 3), counter=1, momentum=momentum)])) == []
+
+
+def test_a_nan_contradicts_nothing() -> None:
+    assert len(run(part([batch_norm(var=(float("nan"), 3, 3), counter=1)]))) == 1
+
+
+def test_a_fresh_model_with_some_forwards_is_a_note() -> None:
+    fresh = [after(2, gamma=(1, 1, 1), beta=(0, 0, 0)), after(2, name="bn2", gamma=(1, 1, 1), beta=(0, 0, 0))]
+    assert [hit.severity for hit in run(part(fresh))] == [Severity.NOTE] * 2
+    trained = after(2, name="bn3")
+    assert {hit.severity for hit in run(part([*fresh, trained]))} == {Severity.WARNING}
+
+
+def test_without_affine_parameters_nothing_says_fresh() -> None:
+    (hit,) = run(part([after(2, gamma=None, beta=None)]))
+    assert hit.severity is Severity.WARNING
+
+
+def test_the_pages_arithmetic() -> None:
+    shares = [arithmetic.residual_share(m, n) for m, n in ((0.1, 28), (0.1, 29), (0.01, 30))]
+    assert [f"{share:.1%}" for share in shares[:2]] == ["5.2%", "4.7%"]
+    assert f"{shares[2]:.0%}" == "74%"
+    mean, var = (1 - shares[2]) * 20, shares[2] + (1 - shares[2]) * 25
+    assert (round(mean, 1), round(var, 1)) == (5.2, 7.2)
+    value = arithmetic.normalize(np.array([[30.0]]), np.array([mean]), np.array([var])).item()
+    assert round(value, 1) == 9.2
