@@ -11,11 +11,10 @@ from struct import error as StructError
 
 from bnaudit.description import PickleImport
 from bnaudit.errors import UnreadableError
+from bnaudit.reading import pickle_calls, pickle_containers, pickle_scalars, pickle_stack, pickle_strings
 from bnaudit.reading.byte_source import ByteSource
 from bnaudit.reading.pickle_imports import ImportLog
-from bnaudit.reading.pickle_objects import HANDLERS as OBJECT_HANDLERS
-from bnaudit.reading.pickle_objects import Stopped
-from bnaudit.reading.pickle_scalars import HANDLERS as SCALAR_HANDLERS
+from bnaudit.reading.pickle_stack import Stopped
 from bnaudit.reading.pickle_state import Handler, OpcodeMeter, PickleState
 
 __all__ = ["ImportLog", "OpcodeMeter", "Pickled", "run"]
@@ -94,8 +93,9 @@ def _unknown(state: PickleState) -> None:
 
 def _table() -> list[Handler]:
     table: list[Handler] = [_unknown] * 256
-    for opcode, handler in (SCALAR_HANDLERS | OBJECT_HANDLERS).items():
-        table[opcode[0]] = handler
+    for family in (pickle_calls, pickle_containers, pickle_scalars, pickle_stack, pickle_strings):
+        for opcode, handler in family.HANDLERS.items():
+            table[opcode[0]] = handler
     return table
 
 

@@ -1,33 +1,16 @@
-"""The opcodes that push numbers and text (the order and the names are those of Lib/pickletools.py)."""
+"""The opcodes that push None, booleans and numbers, and the two that only frame a pickle (Lib/pickletools.py)."""
 
 from __future__ import annotations
 
 from struct import Struct
 
-from bnaudit.errors import MalformedError
 from bnaudit.reading.pickle_state import Handler, HugeInteger, PickleState
-from bnaudit.reading.stand_ins import LazyBytes
 
-LONGEST_INLINE = 4096
-"""Longer bytes and text stay in the file as LazyBytes."""
 _LONGEST_INTEGER = 64
-_LONGEST_NUMBER_LINE = 1 << 20
+_LONGEST_NUMBER = 1 << 20
 _int32 = Struct("<i").unpack_from
 _uint16 = Struct("<H").unpack_from
-_uint32 = Struct("<I").unpack_from
-_uint64 = Struct("<Q").unpack_from
 _float64 = Struct(">d").unpack_from
-
-
-class EscapedLine(LazyBytes):
-    """A long quoted string of protocol 0, left in the file with its escapes."""
-
-    __slots__ = ()
-
-    def read(self) -> bytes:
-        """The bytes that the string stands for; UTF-8 for text."""
-        raw = super().read()
-        return _unescape_text(raw).encode("utf-8", "surrogatepass") if self.text else _unescape(raw)
 
 
 def _none(state: PickleState) -> None:
@@ -85,7 +68,7 @@ def _push_integer(state: PickleState, length: int) -> None:
 
 
 def _int_line(state: PickleState) -> None:
-    line = state.line(_LONGEST_NUMBER_LINE)
+    line = state.line(_LONGEST_NUMBER)
     if line in (b"00", b"01"):
         state.stack.append(line == b"01")
     else:
@@ -93,7 +76,7 @@ def _int_line(state: PickleState) -> None:
 
 
 def _long_line(state: PickleState) -> None:
-    line = state.line(_LONGEST_NUMBER_LINE)
+    line = state.line(_LONGEST_NUMBER)
     state.stack.append(_parse_integer(state, line[:-1] if line.endswith(b"L") else line))
 
 
@@ -108,131 +91,9 @@ def _parse_integer(state: PickleState, digits: bytes) -> int | HugeInteger:
 
 def _float_line(state: PickleState) -> None:
     try:
-        state.stack.append(float(state.line(LONGEST_INLINE)))
+        state.stack.append(float(state.line(_LONGEST_NUMBER)))
     except ValueError:
         raise state.malformed("a number that is none") from None
-
-
-def _string_line(state: PickleState) -> None:
-    """A quoted Python 2 string. Bytes stay what they are as Latin-1 text."""
-    start, line = state.offset, state.line(state.source.caps.value_bytes)
-    quoted = line.strip()
-    if len(quoted) < 2 or quoted[0] != quoted[-1] or quoted[:1] not in (b"'", b'"'):
-        raise state.malformed("a string without quotes")
-    if len(quoted) > LONGEST_INLINE:
-        first = start + line.index(quoted) + 1
-        state.stack.append(EscapedLine(state.source, first, len(quoted) - 2, text=False))
-    else:
-        state.stack.append(_unescape(quoted[1:-1]).decode("latin-1"))
-
-
-def _unicode_line(state: PickleState) -> None:
-    start, line = state.offset, state.line(state.source.caps.value_bytes)
-    if len(line) > LONGEST_INLINE:
-        state.stack.append(EscapedLine(state.source, start, len(line), text=True))
-    else:
-        state.stack.append(_unescape_text(line))
-
-
-def _unescape(raw: bytes) -> bytes:
-    from codecs import escape_decode
-
-    try:
-        return bytes(escape_decode(raw)[0])
-    except ValueError:
-        raise MalformedError("a string of the pickle has a broken escape") from None
-
-
-def _unescape_text(raw: bytes) -> str:
-    try:
-        return raw.decode("raw-unicode-escape")
-    except ValueError:
-        raise MalformedError("a text of the pickle has a broken escape") from None
-
-
-def _short_bin_string(state: PickleState) -> None:
-    length = state.data[state.pos]
-    state.pos += 1
-    state.stack.append(state.take(length).decode("latin-1"))
-
-
-def _bin_string(state: PickleState) -> None:
-    """A Python 2 string: Latin-1 text, which keeps the bytes of arrays."""
-    (length,) = _int32(state.data, state.pos)
-    state.pos += 4
-    if length < 0:
-        raise state.malformed("a string of negative length")
-    if length > LONGEST_INLINE:
-        _push_lazy(state, length, text=False)
-    else:
-        state.stack.append(state.take(length).decode("latin-1"))
-
-
-def _short_bin_bytes(state: PickleState) -> None:
-    length = state.data[state.pos]
-    state.pos += 1
-    state.stack.append(state.take(length))
-
-
-def _bin_bytes(state: PickleState) -> None:
-    (length,) = _uint32(state.data, state.pos)
-    state.pos += 4
-    _push_bytes(state, length)
-
-
-def _bin_bytes8(state: PickleState) -> None:
-    (length,) = _uint64(state.data, state.pos)
-    state.pos += 8
-    _push_bytes(state, length)
-
-
-def _push_bytes(state: PickleState, length: int) -> None:
-    if length > LONGEST_INLINE:
-        _push_lazy(state, length, text=False)
-    else:
-        state.stack.append(state.take(length))
-
-
-def _short_bin_unicode(state: PickleState) -> None:
-    length = state.data[state.pos]
-    state.pos += 1
-    _push_text(state, length)
-
-
-def _bin_unicode(state: PickleState) -> None:
-    (length,) = _uint32(state.data, state.pos)
-    state.pos += 4
-    _push_text(state, length)
-
-
-def _bin_unicode8(state: PickleState) -> None:
-    (length,) = _uint64(state.data, state.pos)
-    state.pos += 8
-    _push_text(state, length)
-
-
-def _push_text(state: PickleState, length: int) -> None:
-    if length > LONGEST_INLINE:
-        _push_lazy(state, length, text=True)
-        return
-    try:
-        state.stack.append(state.take(length).decode("utf-8", "surrogatepass"))
-    except UnicodeDecodeError:
-        raise state.malformed("text that is not UTF-8") from None
-
-
-def _push_lazy(state: PickleState, length: int, text: bool) -> None:
-    start = state.offset
-    state.skip(length)
-    state.stack.append(LazyBytes(state.source, start, length, text))
-
-
-def _out_of_band(state: PickleState) -> None:
-    raise state.malformed("a buffer that was kept outside the file")
-
-
-def _ignore(state: PickleState) -> None:
-    """READONLY_BUFFER: everything is read-only here."""
 
 
 def _frame(state: PickleState) -> None:
@@ -260,19 +121,6 @@ HANDLERS: dict[bytes, Handler] = {
     b"\x8b": _long4,
     b"F": _float_line,
     b"G": _bin_float,
-    b"S": _string_line,
-    b"T": _bin_string,
-    b"U": _short_bin_string,
-    b"B": _bin_bytes,
-    b"C": _short_bin_bytes,
-    b"\x8e": _bin_bytes8,
-    b"\x96": _bin_bytes8,
-    b"\x97": _out_of_band,
-    b"\x98": _ignore,
-    b"V": _unicode_line,
-    b"X": _bin_unicode,
-    b"\x8c": _short_bin_unicode,
-    b"\x8d": _bin_unicode8,
     b"\x80": _proto,
     b"\x95": _frame,
 }

@@ -14,6 +14,9 @@ from bnaudit.reading.stand_ins import Call, Global, LazyBytes, PersistentId
 if TYPE_CHECKING:
     from bnaudit.reading.strided_tensor import Storages
 
+DICT_UNITS, CALL_UNITS = 3, 2
+"""What these take in the meter's units of memory."""
+
 
 class HugeInteger:
     """An integer of more than 64 bytes, not computed: turning it into digits would take quadratic time."""

@@ -1,0 +1,126 @@
+"""The opcodes that import names, call them and give objects their state (Lib/pickletools.py)."""
+
+from __future__ import annotations
+
+from bnaudit.reading.pickle_normal_forms import is_special, normal_form
+from bnaudit.reading.pickle_state import CALL_UNITS, Handler, PickleState
+from bnaudit.reading.stand_ins import Call, Global, PersistentId, PickleDict
+
+_LONGEST_NAME = 4096
+_IMPORT_UNITS = 8
+
+
+def _global(state: PickleState) -> None:
+    module, name = state.line(_LONGEST_NAME), state.line(_LONGEST_NAME)
+    state.stack.append(_named(state, module, name))
+
+
+def _named(state: PickleState, module: bytes, name: bytes) -> Global:
+    state.units += _IMPORT_UNITS
+    try:
+        return state.imports.named(module.decode(), name.decode())
+    except UnicodeDecodeError:
+        raise state.malformed("an import whose name is not UTF-8") from None
+
+
+def _stack_global(state: PickleState) -> None:
+    name, module = state.stack.pop(), state.stack.pop()
+    if not isinstance(name, str) or not isinstance(module, str):
+        raise state.malformed("an import whose name is no text")
+    state.units += _IMPORT_UNITS
+    state.stack.append(state.imports.named(module, name))
+
+
+def _extension(state: PickleState) -> None:
+    raise state.malformed("an extension code, which only the program that wrote it can resolve")
+
+
+def _reduce(state: PickleState) -> None:
+    args = state.stack.pop()
+    state.stack[-1] = _call(state, state.stack[-1], args)
+
+
+def _new_object_ex(state: PickleState) -> None:
+    keywords, args = state.stack.pop(), state.stack.pop()
+    if not isinstance(keywords, PickleDict):
+        raise state.malformed("keyword arguments that are no dict")
+    made = _call(state, state.stack[-1], args)
+    if isinstance(made, Call):
+        made.kwargs = keywords
+    state.stack[-1] = made
+
+
+def _inst(state: PickleState) -> None:
+    callee = _named(state, state.line(_LONGEST_NAME), state.line(_LONGEST_NAME))
+    args = tuple(state.above_mark())
+    state.stack.append(_call(state, callee, args))
+
+
+def _obj(state: PickleState) -> None:
+    values = state.above_mark()
+    if not values:
+        raise state.malformed("an object without a class")
+    state.stack.append(_call(state, values[0], tuple(values[1:])))
+
+
+def _call(state: PickleState, callee: object, args: object) -> object:
+    if not isinstance(args, tuple):
+        raise state.malformed("arguments that are no tuple")
+    state.units += CALL_UNITS
+    state.imports.called(callee, args)
+    if isinstance(callee, Global) and is_special(callee):
+        return normal_form(state, callee, args)
+    return Call(callee, args)
+
+
+def _build(state: PickleState) -> None:
+    """Give the object its state. A second dict is merged into the first, as updating `__dict__` would."""
+    given, target = state.stack.pop(), state.stack[-1]
+    if isinstance(target, Global):
+        state.imports.called(target, (given,))
+    elif not isinstance(target, Call):
+        raise state.malformed("a state for something that is no object")
+    elif isinstance(given, PickleDict) and isinstance(target.state, PickleDict):
+        state.meter.charge(state.source, len(given) + len(target.state))
+        merged = PickleDict()
+        for key, value in [*target.state.pairs(), *given.pairs()]:
+            merged[key] = value
+        target.state = merged
+    else:
+        target.state = given
+
+
+def _pers_id(state: PickleState) -> None:
+    line = state.line(_LONGEST_NAME)
+    state.stack.append(_persistent(state, line.decode("latin-1")))
+
+
+def _bin_pers_id(state: PickleState) -> None:
+    """`('module', class, file, source)` is torch's way to carry a class with its source: it stands for the class."""
+    pid = state.stack[-1]
+    carries_class = isinstance(pid, tuple) and len(pid) >= 2 and pid[0] == "module" and isinstance(pid[1], Global)
+    state.stack[-1] = pid[1] if carries_class and isinstance(pid, tuple) else _persistent(state, pid)
+
+
+def _persistent(state: PickleState, pid: object) -> PersistentId:
+    state.units += 1
+    made = PersistentId(pid)
+    state.persistent_ids.append(made)
+    return made
+
+
+HANDLERS: dict[bytes, Handler] = {
+    b"c": _global,
+    b"\x93": _stack_global,
+    b"\x82": _extension,
+    b"\x83": _extension,
+    b"\x84": _extension,
+    b"R": _reduce,
+    b"\x81": _reduce,
+    b"\x92": _new_object_ex,
+    b"i": _inst,
+    b"o": _obj,
+    b"b": _build,
+    b"P": _pers_id,
+    b"Q": _bin_pers_id,
+}

@@ -1,0 +1,145 @@
+"""The opcodes that build tuples, lists, sets and dicts (Lib/pickletools.py)."""
+
+from __future__ import annotations
+
+from bnaudit.reading.pickle_state import CALL_UNITS, DICT_UNITS, Handler, PickleState
+from bnaudit.reading.stand_ins import Call, PickleDict
+
+
+def _empty_tuple(state: PickleState) -> None:
+    state.stack.append(())
+
+
+def _tuple(state: PickleState) -> None:
+    values = tuple(state.above_mark())
+    state.units += 1
+    state.stack.append(values)
+
+
+def _tuple1(state: PickleState) -> None:
+    state.units += 1
+    state.stack[-1] = (state.stack[-1],)
+
+
+def _tuple2(state: PickleState) -> None:
+    stack = state.stack
+    state.units += 1
+    second = stack.pop()
+    stack[-1] = (stack[-1], second)
+
+
+def _tuple3(state: PickleState) -> None:
+    stack = state.stack
+    state.units += 1
+    third, second = stack.pop(), stack.pop()
+    stack[-1] = (stack[-1], second, third)
+
+
+def _empty_list(state: PickleState) -> None:
+    state.units += 1
+    state.stack.append([])
+
+
+def _list(state: PickleState) -> None:
+    values = state.above_mark()
+    state.units += 1
+    state.stack.append(values)
+
+
+def _append(state: PickleState) -> None:
+    value = state.stack.pop()
+    _values_of(state, state.stack[-1]).append(value)
+
+
+def _appends(state: PickleState) -> None:
+    values = state.above_mark()
+    _values_of(state, state.stack[-1]).extend(values)
+
+
+def _values_of(state: PickleState, target: object) -> list[object]:
+    if isinstance(target, list):
+        return target
+    if not isinstance(target, Call):
+        raise state.malformed("it appends to something that is no list")
+    if target.appended is None:
+        state.units += 1
+        target.appended = []
+    return target.appended
+
+
+def _empty_set(state: PickleState) -> None:
+    state.units += CALL_UNITS
+    made = Call(state.imports.builtin("set"), ())
+    made.appended = []
+    state.stack.append(made)
+
+
+def _frozen_set(state: PickleState) -> None:
+    values = state.above_mark()
+    state.units += CALL_UNITS
+    made = Call(state.imports.builtin("frozenset"), ())
+    made.appended = values
+    state.stack.append(made)
+
+
+def _empty_dict(state: PickleState) -> None:
+    state.units += DICT_UNITS
+    state.stack.append(PickleDict())
+
+
+def _dict(state: PickleState) -> None:
+    values = state.above_mark()
+    state.units += DICT_UNITS
+    made = PickleDict()
+    _fill(state, made, values)
+    state.stack.append(made)
+
+
+def _set_item(state: PickleState) -> None:
+    value, key = state.stack.pop(), state.stack.pop()
+    state.units += 1
+    _pairs_of(state, state.stack[-1])[key] = value
+
+
+def _set_items(state: PickleState) -> None:
+    values = state.above_mark()
+    _fill(state, _pairs_of(state, state.stack[-1]), values)
+
+
+def _fill(state: PickleState, target: PickleDict, values: list[object]) -> None:
+    if len(values) % 2:
+        raise state.malformed("a key without a value")
+    state.units += len(values) // 2
+    for key, value in zip(values[::2], values[1::2], strict=True):
+        target[key] = value
+
+
+def _pairs_of(state: PickleState, target: object) -> PickleDict:
+    if isinstance(target, PickleDict):
+        return target
+    if not isinstance(target, Call):
+        raise state.malformed("it sets items of something that is no dict")
+    if target.items is None:
+        state.units += DICT_UNITS
+        target.items = PickleDict()
+    return target.items
+
+
+HANDLERS: dict[bytes, Handler] = {
+    b")": _empty_tuple,
+    b"t": _tuple,
+    b"\x85": _tuple1,
+    b"\x86": _tuple2,
+    b"\x87": _tuple3,
+    b"]": _empty_list,
+    b"l": _list,
+    b"a": _append,
+    b"e": _appends,
+    b"\x8f": _empty_set,
+    b"\x90": _appends,
+    b"\x91": _frozen_set,
+    b"}": _empty_dict,
+    b"d": _dict,
+    b"s": _set_item,
+    b"u": _set_items,
+}
