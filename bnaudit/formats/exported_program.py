@@ -1,0 +1,54 @@
+"""torch.export programs (.pt2), in the layout of torch 2.8 and later and in the flat one of torch 2.1 to 2.7."""
+
+from __future__ import annotations
+
+from bnaudit.description import Artifact, Description
+from bnaudit.formats import Candidate, Format
+from bnaudit.reading.byte_source import ByteSource
+
+
+def _programs(candidate: Candidate) -> list[str]:
+    """The members that are programs: all of the folder, or the flat one."""
+    nested = [
+        name for name in candidate.members if name.partition("/")[2].startswith("models/") and name.endswith(".json")
+    ]
+    return nested or [name for name in candidate.members if name == "serialized_exported_program.json"]
+
+
+def claims(candidate: Candidate) -> bool:
+    """A zip archive with `models/*.json` in its top folder, or with `serialized_exported_program.json`."""
+    return bool(_programs(candidate))
+
+
+def read(candidate: Candidate) -> Description:
+    """The programs of the archive, one part each; one alone is the unnamed part.
+
+    Raises MalformedError when the archive or a graph is broken, CapExceededError above the caps.
+    """
+    from bnaudit.reading.exported_archive import ExportedArchive
+    from bnaudit.reading.exported_program import describe_program
+
+    assert candidate.source is not None  # claimed by its content
+    source: ByteSource = candidate.source
+    archive = ExportedArchive(source)
+    programs = archive.programs(_programs(candidate))
+    described = [
+        describe_program(entry.name if len(programs) > 1 else "", entry.program, entry.refs, source.caps)
+        for entry in programs
+    ]
+    version = programs[0].program.get("torch_version")
+    return Description(
+        artifact=Artifact(
+            path=str(candidate.path),
+            format=FORMAT.name,
+            size=source.size,
+            bytes_read=source.bytes_read,
+            producer=f"pytorch {version}" if isinstance(version, str) else None,
+        ),
+        parts=tuple(part for part, _ in described),
+        gaps=(*archive.gaps, *(gap for _, gaps in described for gap in gaps)),
+        imports=archive.pickles.imports.imports(),
+    )
+
+
+FORMAT = Format(name="torch.export program", suffixes=(".pt2",), claims=claims, read=read)
