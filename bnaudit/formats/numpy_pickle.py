@@ -1,0 +1,49 @@
+"""Bare pickles: dicts of NumPy arrays (detectron2's model zoo), and what pickle.dump makes of a model."""
+
+from __future__ import annotations
+
+import re
+
+from bnaudit.description import Description
+from bnaudit.errors import UnreadableError
+from bnaudit.formats import Candidate, Format
+from bnaudit.reading.byte_source import ByteSource
+
+NAME = "pickle"
+
+_PROTOCOL_2_UP = re.compile(rb"\x80[\x02-\x05](?:[\x95}\])(KMJGNUXTcCB\x88\x89\x8a\x8c\x8e]|\Z)")
+_PROTOCOL_1 = re.compile(rb"[}\])][qr(.]|\(c[\w.]+\n\w+\n|\([KMGUXT]")
+_PROTOCOL_0 = re.compile(rb"\((?:dp?|lp?)\d*\n|\(i|c[\w.]+\n\w+\n|\(c[\w.]+\n\w+\n")
+_TORCH_MAGIC = 0x1950A86A20F9469CFC6C
+_TORCH_MARKS = (_TORCH_MAGIC.to_bytes(10, "little"), str(_TORCH_MAGIC).encode())
+
+
+def claims(candidate: Candidate) -> bool:
+    """The first opcodes of a pickle of any protocol, without the magic number of a torch file."""
+    head = candidate.head
+    if any(mark in head[:48] for mark in _TORCH_MARKS):
+        return False
+    return any(pattern.match(head) for pattern in (_PROTOCOL_2_UP, _PROTOCOL_1, _PROTOCOL_0))
+
+
+def read(candidate: Candidate) -> Description:
+    """Reads the pickle and the arrays of norm layers. Raises UnreadableError."""
+    from bnaudit.reading.checkpoint import description
+    from bnaudit.reading.pickle_machine import run
+    from bnaudit.reading.torch_tensors import TorchTensors
+
+    if candidate.source is None:
+        raise UnreadableError(f"{candidate.path} is a folder", remedy="give the file in it")
+    pickled = run(candidate.source)
+    return description(pickled.root, pickled.imports, TorchTensors(_NoStorages()), candidate.source, NAME)
+
+
+class _NoStorages:
+    """A bare pickle has no storages: what torch tensors in it refer to is in another file."""
+
+    def find(self, key: str) -> ByteSource:
+        """Always raises UnreadableError."""
+        raise UnreadableError(f"storage {key[:80]} is not in the file", remedy="save the checkpoint with torch.save")
+
+
+FORMAT = Format(name=NAME, suffixes=(".pkl", ".pickle", ".pk"), claims=claims, read=read)

@@ -1,0 +1,37 @@
+"""Checkpoints that torch.save wrote before PyTorch 1.6."""
+
+from __future__ import annotations
+
+from bnaudit.description import Description
+from bnaudit.errors import MalformedError, UnreadableError
+from bnaudit.formats import Candidate, Format
+
+NAME = "PyTorch legacy checkpoint"
+_MAGIC = 0x1950A86A20F9469CFC6C
+_MARKS = (_MAGIC.to_bytes(10, "little"), str(_MAGIC).encode())
+
+
+def claims(candidate: Candidate) -> bool:
+    """The magic number, pickled in any protocol, stands first."""
+    return any(mark in candidate.head[:48] for mark in _MARKS)
+
+
+def read(candidate: Candidate) -> Description:
+    """Reads the five pickles and the storages of norm layers. Raises UnreadableError."""
+    from bnaudit.reading.checkpoint import description
+    from bnaudit.reading.legacy_stream import LegacyStream
+    from bnaudit.reading.torch_tensors import TorchTensors
+
+    source = candidate.source
+    if source is None:
+        raise UnreadableError(f"{candidate.path} is a folder", remedy="give the file in it")
+    stream = LegacyStream(source)
+    missing = stream.storages.missing
+    if missing:
+        raise MalformedError(
+            f"{source.name} is truncated", where=f"storage {missing[0][:80]} and {len(missing) - 1} more are cut off"
+        )
+    return description(stream.root, stream.imports.imports(), TorchTensors(stream.storages), source, NAME)
+
+
+FORMAT = Format(name=NAME, suffixes=(".pth", ".pt", ".th", ".ckpt", ".bin", ".pth.tar"), claims=claims, read=read)

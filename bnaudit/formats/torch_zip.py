@@ -1,0 +1,36 @@
+"""Checkpoints that torch.save writes since PyTorch 1.6: state dicts, nested ones, whole modules."""
+
+from __future__ import annotations
+
+from bnaudit.description import Description
+from bnaudit.errors import UnreadableError
+from bnaudit.formats import Candidate, Format
+
+NAME = "PyTorch zip checkpoint"
+
+
+def claims(candidate: Candidate) -> bool:
+    """A zip archive with data.pkl and without the code, constants or graphs of another PyTorch format."""
+    members = candidate.members
+    folder, slash, _ = members[0].partition("/") if members else ("", "", "")
+    prefix = folder + slash if slash else ""
+    if f"{prefix}data.pkl" not in members or f"{prefix}constants.pkl" in members:
+        return False
+    others = (f"{prefix}code/", f"{prefix}models/", f"{prefix}.data/extern_modules", ".data/extern_modules")
+    return not any(member.startswith(others) for member in members)
+
+
+def read(candidate: Candidate) -> Description:
+    """Reads the directory, data.pkl and the storages of norm layers. Raises UnreadableError."""
+    from bnaudit.reading.checkpoint import description
+    from bnaudit.reading.torch_archive import read_archive
+
+    if candidate.source is None:
+        raise UnreadableError(f"{candidate.path} is a folder", remedy="give the file in it")
+    pickled, tensors = read_archive(candidate.source)
+    return description(pickled.root, pickled.imports, tensors, candidate.source, NAME)
+
+
+FORMAT = Format(
+    name=NAME, suffixes=(".pt", ".pth", ".ckpt", ".bin", ".th", ".pth.tar", ".pkl"), claims=claims, read=read
+)
