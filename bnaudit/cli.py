@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 COMMANDS = "bnaudit.commands"
 
 
-def main() -> None:
-    """The console script: runs the command in `sys.argv` and exits with its code."""
+def run() -> None:
+    """Run the command in `sys.argv` and exit with its code."""
     app(sys.argv[1:])()
 
 
@@ -62,6 +63,9 @@ def _exiting(command: Callable[..., int]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**options: Any) -> None:
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 20)
+        gc.enable()
         try:
             code = command(**options)
         except BnauditError as error:

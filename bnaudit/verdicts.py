@@ -66,12 +66,12 @@ def _eval_mode(part: Part) -> _Answer:
     if part.carrier is Carrier.STATE_DICT:
         return Outcome.NOT_CHECKED, "a state dict holds no code", NEEDS_CODE
     if part.carrier is Carrier.MODULE:
-        return Outcome.NOT_CHECKED, "what forward() does is not in the file", NEEDS_RUN
+        return Outcome.NOT_CHECKED, "forward() is not in the file", NEEDS_RUN
     if part.carrier is Carrier.SCRIPT and not part.traced:
-        return Outcome.NOT_CHECKED, "no call in the code fixes training mode; only running it decides", NEEDS_RUN
+        return Outcome.NOT_CHECKED, "its code obeys eval(); only a run tells", NEEDS_RUN
     fixed = [layer for layer in part.layers if layer.graph_training is False]
     if fixed:
-        return Outcome.PASSED, f"{_count(len(fixed), 'norm')} in inference form, no operator in training form", ""
+        return Outcome.PASSED, f"all {len(fixed)} norms are in inference form", ""
     return Outcome.PASSED, "no operator in training form", ""
 
 
@@ -82,8 +82,8 @@ def _neighbours(part: Part) -> _Answer:
     if part.carrier is Carrier.STATE_DICT:
         return Outcome.NOT_CHECKED, "a state dict holds no code", NEEDS_CODE
     if _batch_of_one(part):
-        return Outcome.PASSED, "the batch is fixed at one: no neighbours as exported", ""
-    return Outcome.NOT_CHECKED, "needs the same input alone and with companions", NEEDS_RUN
+        return Outcome.PASSED, "fixed batch of one: no neighbours", ""
+    return Outcome.NOT_CHECKED, "only a run with companions tells", NEEDS_RUN
 
 
 def _batch_of_one(part: Part) -> bool:
@@ -94,7 +94,7 @@ def _batch_of_one(part: Part) -> bool:
 def _gap(part: Part) -> _Answer:
     if part.carrier is Carrier.STATE_DICT:
         return Outcome.NOT_CHECKED, "a state dict holds no code", NEEDS_CODE + " on your inputs"
-    return Outcome.NOT_CHECKED, "needs outputs in both modes", NEEDS_RUN + " on your inputs"
+    return Outcome.NOT_CHECKED, "only a run in both modes tells", NEEDS_RUN + " on your inputs"
 
 
 def _frozen(part: Part) -> _Answer:
@@ -102,11 +102,11 @@ def _frozen(part: Part) -> _Answer:
         updating = any(layer.graph_training for layer in part.layers) or part.buffers_to_mutate
         if not updating:
             return Outcome.PASSED, "the graph updates no statistics", ""
-        return Outcome.NOT_CHECKED, "the graph updates buffers; what should be frozen is not in it", NEEDS_CODE
+        return Outcome.NOT_CHECKED, "which buffers should move is not in it", NEEDS_CODE
     if part.carrier is Carrier.MODULE and any(layer.training for layer in part.layers):
-        return Outcome.PASSED, "saved in training mode, and no frozen batch norm is in training mode", ""
+        return Outcome.PASSED, "no frozen norm is in training mode", ""
     if part.carrier is Carrier.MODULE:
-        return Outcome.NOT_CHECKED, "saved in eval mode: what train() switches on is not in the file", NEEDS_RUN
+        return Outcome.NOT_CHECKED, "saved in eval mode: train() not seen", NEEDS_RUN
     return Outcome.NOT_CHECKED, "what is frozen is not in the file", NEEDS_CODE
 
 

@@ -215,16 +215,14 @@ def _places(members: Sequence[Finding], names: Sequence[str]) -> list[Text]:
 
 
 def _numbers(findings: Sequence[Finding]) -> str:
-    values = list(dict.fromkeys(finding.value for finding in findings if finding.value is not None))
-    limits = list(dict.fromkeys(finding.limit for finding in findings if finding.limit is not None))
+    # Words among the values repeat the message; they are for programs.
+    values = [finding.value for finding in findings if isinstance(finding.value, (int, float))]
+    limits = {finding.limit for finding in findings if isinstance(finding.limit, (int, float))}
     if not values:
         return ""
-    shown = number(values[0])
-    if len(values) > 1:
-        plain = [value for value in values if isinstance(value, (int, float))]
-        ends = (min(plain), max(plain)) if len(plain) == len(values) else (values[0], values[-1])
-        shown = f"{number(ends[0])} … {number(ends[1])}"
-    limit = f", limit {number(limits[0])}" if len(limits) == 1 else ""
+    low, high = min(values), max(values)
+    shown = number(low) if low == high or low != low else f"{number(low)} … {number(high)}"
+    limit = f", limit {number(limits.pop())}" if len(limits) == 1 else ""
     return f" [{shown}{limit}]"
 
 
@@ -282,7 +280,9 @@ def _verdict_words(audit: Audit) -> Text:
 def _last_line(console: Console, report: Report, view: View) -> None:
     counts = []
     for severity in reversed(Severity):
-        number_found = sum(finding.severity is severity for finding in report.findings)
+        found = [finding for finding in report.findings if finding.severity is severity]
+        # A note on 50 layers is one thing worth knowing; an error on 50 layers is 50 layers to mend.
+        number_found = len({f.rule for f in found}) if severity is Severity.NOTE else len(found)
         if number_found:
             counts.append(f"{number_found} {severity.label}{'s' if number_found > 1 else ''}")
     code = report.exit_code(view.fail_on)
@@ -292,8 +292,8 @@ def _last_line(console: Console, report: Report, view: View) -> None:
         2: "something could not be read, or failed",
         3: "nothing was checked",
     }[code]
-    found = ", ".join(counts) if counts else "no findings"
-    line = Text(f"{found} · exit {code}: {meaning}", style="bold" if code else "")
+    total = ", ".join(counts) if counts else "no findings"
+    line = Text(f"{total} · exit {code}: {meaning}", style="bold" if code else "")
     console.print(line)
 
 

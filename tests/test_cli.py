@@ -1,0 +1,176 @@
+"""The command line as a user meets it: exit codes, streams, sentences."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SAMPLES = Path(__file__).parent.parent / "sample_models"
+HEALTHY = SAMPLES / "healthy" / "state_dict.pt"
+FAULTY = SAMPLES / "defects" / "nan_variance.pt"
+
+
+def bnaudit(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {key: value for key, value in os.environ.items() if key not in ("FORCE_COLOR", "COLUMNS")}
+    return subprocess.run(
+        [sys.executable, "-m", "bnaudit", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env={**env, "PYTHONIOENCODING": "utf-8", **environment},
+        check=False,
+    )
+
+
+@pytest.fixture
+def truncated(tmp_path: Path) -> Path:
+    path = tmp_path / "truncated.pt"
+    path.write_bytes(HEALTHY.read_bytes()[:20_000])
+    return path
+
+
+@pytest.fixture
+def keras(tmp_path: Path) -> Path:
+    path = tmp_path / "net.tflite"
+    path.write_bytes(b"\x1c\x00\x00\x00TFL3" + bytes(64))
+    return path
+
+
+def test_a_healthy_model_exits_0_and_writes_only_to_stdout() -> None:
+    done = bnaudit("inspect", HEALTHY)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "buffers complete" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "\x1b" not in done.stdout
+
+
+def test_findings_exit_1_and_the_threshold_moves() -> None:
+    assert bnaudit("inspect", FAULTY).returncode == 1
+    warned = SAMPLES / "defects" / "saved_in_training_mode.pt"
+    assert bnaudit("inspect", warned).returncode == 0
+    assert bnaudit("inspect", warned, "--fail-on", "warning").returncode == 1
+
+
+def test_an_unreadable_file_exits_2_with_one_sentence_and_the_others_are_audited(truncated: Path) -> None:
+    done = bnaudit("inspect", truncated, HEALTHY)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "truncated.pt" in done.stdout
+    assert "state_dict.pt" in done.stdout
+
+
+def test_a_missing_file_and_wrong_usage_exit_2() -> None:
+    assert bnaudit("inspect", "nowhere.pt").returncode == 2
+    assert bnaudit("inspect").returncode == 2
+    assert bnaudit("inspect", HEALTHY, "--fail-on", "fatal").returncode == 2
+    done = bnaudit("inspect", HEALTHY, "--select", "BN999")
+    assert done.returncode == 2
+    assert done.stderr.startswith("bnaudit: no rule has an id that starts with 'BN999'")
+    done = bnaudit("inspect", HEALTHY, "--format", "pdf")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there are json, terminal" in done.stderr
+
+
+def test_nothing_audited_exits_3(keras: Path, tmp_path: Path) -> None:
+    done = bnaudit("inspect", keras)
+    assert done.returncode == 3
+    assert "not audited" in done.stdout
+    (tmp_path / "empty").mkdir()
+    assert bnaudit("inspect", tmp_path / "empty").returncode == 3
+
+
+def test_a_folder_lists_models_and_counts_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "model.pt").write_bytes(HEALTHY.read_bytes())
+    (tmp_path / "notes.txt").write_text("hello", encoding="utf-8")
+    (tmp_path / "page.pt").write_text("<!DOCTYPE html><html></html>", encoding="utf-8")
+    document = json.loads(bnaudit("inspect", tmp_path, "--format", "json").stdout)
+    assert [Path(a["path"]).name for a in document["artifacts"]] == ["model.pt"]
+    assert [Path(a["path"]).name for a in document["not_audited"]] == ["page.pt"]
+    assert document["other_files"] == 1
+
+
+def test_patterns_are_expanded_by_bnaudit_too(tmp_path: Path) -> None:
+    for name in ("a.pt", "b.pt"):
+        (tmp_path / name).write_bytes(HEALTHY.read_bytes())
+    document = json.loads(bnaudit("inspect", tmp_path / "*.pt", "--format", "json").stdout)
+    assert [Path(a["path"]).name for a in document["artifacts"]] == ["a.pt", "b.pt"]
+    assert bnaudit("inspect", tmp_path / "*.onnx").returncode == 2
+
+
+def test_selection_leaves_the_verdict_of_what_was_left_out_open() -> None:
+    document = json.loads(bnaudit("inspect", FAULTY, "--ignore", "BN106", "--format", "json").stdout)
+    (artifact,) = document["artifacts"]
+    assert "BN106" not in {finding["rule"] for finding in artifact["findings"]}
+    (verdict,) = [v for v in artifact["verdicts"] if v["question"] == "buffers"]
+    assert verdict["outcome"] == "not checked"
+    assert "BN106" in verdict["reason"]
+
+
+def test_layers_can_be_singled_out() -> None:
+    document = json.loads(bnaudit("inspect", FAULTY, "--layer", "layer1.*", "--format", "json").stdout)
+    (artifact,) = document["artifacts"]
+    assert {name for row in artifact["ledger"] for name in row["layers"]} == {"layer1.0.bn1", "layer1.0.bn2"}
+    assert all(finding["layer"] is None or finding["layer"].startswith("layer1.") for finding in artifact["findings"])
+
+
+def test_rules_and_explain_show_every_rule() -> None:
+    table = bnaudit("rules").stdout
+    for line in ("BN101", "BN211", "BN901", "missing-running-buffers"):
+        assert line in table
+    page = bnaudit("explain", "missing-running-buffers")
+    assert page.returncode == 0
+    assert page.stdout.startswith("# BN101 missing-running-buffers")
+    assert bnaudit("explain", "bn101").stdout == page.stdout
+    assert "4.61" in bnaudit("explain", "arithmetic").stdout
+    wrong = bnaudit("explain", "missing-buffers")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "did you mean BN101?" in wrong.stderr
+
+
+def test_help_names_every_option_with_examples() -> None:
+    shown = bnaudit("inspect", "--help", COLUMNS="100").stdout
+    options = (
+        "--format",
+        "--select",
+        "--ignore",
+        "--layer",
+        "--all-layers",
+        "--fail-on",
+        "--min-confidence",
+        "--static",
+    )
+    for text in (*options, "Examples", "Exit codes"):
+        assert text in shown
+    assert "bnaudit 0." in bnaudit("--version").stdout
+
+
+def test_an_ascii_terminal_is_no_reason_to_fail() -> None:
+    done = bnaudit("inspect", HEALTHY, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert "buffers complete" in done.stdout
+
+
+def test_colour_is_for_terminals_and_for_those_who_ask() -> None:
+    assert "\x1b[" in bnaudit("inspect", FAULTY, FORCE_COLOR="1").stdout
+    assert "\x1b[" not in bnaudit("inspect", FAULTY, FORCE_COLOR="1", NO_COLOR="1").stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions and pipes are POSIX here")
+def test_no_permission_and_a_closed_pipe_give_no_traceback(tmp_path: Path) -> None:
+    locked = tmp_path / "locked.pt"
+    locked.write_bytes(HEALTHY.read_bytes())
+    locked.chmod(0)
+    if not os.access(locked, os.R_OK):
+        done = bnaudit("inspect", locked)
+        assert done.returncode == 2
+        assert "permission" in done.stdout.lower()
+    shell = f"{sys.executable} -m bnaudit inspect {FAULTY} --format json | head -n 1"
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=False)
+    assert done.stdout == "{\n"
+    assert done.stderr == ""
