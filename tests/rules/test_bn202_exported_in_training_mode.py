@@ -1,0 +1,88 @@
+"""BN202: training mode written into a graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from builders import batch_norm, hits, part
+
+from bnaudit.description import Carrier, ModeDependent, NormKind
+from bnaudit.results import Confidence, Severity
+
+RULE = "bn202_exported_in_training_mode"
+GRAPHS = (Carrier.GRAPH, Carrier.PROGRAM, Carrier.SCRIPT)
+WITHOUT_STATISTICS = {"mean": None, "var": None, "counter": None}
+
+
+def dropout(**fields: Any) -> ModeDependent:
+    settings = {"name": "drop", "kind": "dropout", "class_name": "Dropout", "probability": 0.5, "graph_training": True}
+    return ModeDependent(**{**settings, **fields})
+
+
+@pytest.mark.parametrize("carrier", GRAPHS)
+def test_a_batch_norm_in_training_form_is_found_in_every_graph(carrier: Carrier) -> None:
+    (hit,) = hits(RULE, part([batch_norm("bn", graph_training=True)], carrier=carrier))
+    assert hit.layer == "bn"
+    assert hit.confidence is Confidence.HIGH
+    assert hit.severity is None, "the rule's own severity, error"
+
+
+@pytest.mark.parametrize("carrier", GRAPHS)
+def test_dropout_in_training_form_is_found_in_every_graph(carrier: Carrier) -> None:
+    (hit,) = hits(RULE, part([], carrier=carrier, mode_dependent=(dropout(),)))
+    assert "at random" in hit.message
+
+
+def test_norm_and_dropout_of_one_graph_share_the_advice() -> None:
+    found = hits(RULE, part([batch_norm(graph_training=True)], carrier=Carrier.GRAPH, mode_dependent=(dropout(),)))
+    assert len({hit.advice for hit in found}) == 1
+
+
+def test_inference_form_and_unknown_are_silent() -> None:
+    layers = [batch_norm("a", graph_training=False), batch_norm("b", graph_training=None, training=True)]
+    entries = (dropout(graph_training=False), dropout(name="d2", graph_training=None))
+    for carrier in GRAPHS:
+        assert not hits(RULE, part(layers, carrier=carrier, mode_dependent=entries))
+
+
+def test_healthy_scripted_code_with_a_flag_is_silent() -> None:
+    assert not hits(RULE, part([batch_norm(training=False)], carrier=Carrier.SCRIPT, traced=False))
+
+
+@pytest.mark.parametrize("tracks", [True, False, None])
+def test_instance_norm_runs_the_same_operator_and_is_silent(tracks: bool | None) -> None:
+    statistics = {} if tracks else WITHOUT_STATISTICS
+    layer = batch_norm(kind=NormKind.INSTANCE, graph_training=True, tracks_statistics=tracks, **statistics)
+    for carrier in GRAPHS:
+        assert not hits(RULE, part([layer], carrier=carrier))
+
+
+def test_an_operator_whose_batch_axis_is_not_settled_is_only_a_note() -> None:
+    (hit,) = hits(RULE, part([batch_norm(kind=NormKind.UNKNOWN, graph_training=True)], carrier=Carrier.PROGRAM))
+    assert (hit.severity, hit.confidence) == (Severity.NOTE, Confidence.LOW)
+    assert hit.undecided
+
+
+def test_a_norm_without_statistics_is_left_to_bn204() -> None:
+    layer = batch_norm(graph_training=True, tracks_statistics=False, **WITHOUT_STATISTICS)
+    assert not hits(RULE, part([layer], carrier=Carrier.PROGRAM))
+
+
+def test_dropout_with_p_0_is_silent_and_with_unknown_p_of_medium_confidence() -> None:
+    assert not hits(RULE, part([], carrier=Carrier.GRAPH, mode_dependent=(dropout(probability=0.0),)))
+    (hit,) = hits(RULE, part([], carrier=Carrier.GRAPH, mode_dependent=(dropout(probability=None),)))
+    assert hit.confidence is Confidence.MEDIUM
+    assert "probability" in hit.message
+
+
+@pytest.mark.parametrize("carrier", [Carrier.STATE_DICT, Carrier.MODULE])
+def test_what_holds_no_graph_is_silent(carrier: Carrier) -> None:
+    assert not hits(RULE, part([batch_norm(graph_training=True, training=True)], carrier=carrier))
+
+
+def test_the_page_numbers_are_torchs() -> None:
+    exported = torch.export.export(torch.nn.BatchNorm1d(1, affine=False), (torch.zeros(2, 1),)).module()
+    assert exported(torch.tensor([[6.0], [8.0]]))[0].item() == pytest.approx(-1.0, abs=1e-4)
+    assert exported(torch.tensor([[6.0], [4.0]]))[0].item() == pytest.approx(1.0, abs=1e-4)
