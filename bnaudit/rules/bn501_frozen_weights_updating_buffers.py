@@ -1,0 +1,94 @@
+"""The weights of a batch norm are frozen, but its running statistics keep moving.
+
+## What it finds
+
+In a pickled module: a batch norm that tracks statistics, is in training mode, and whose weight and bias have
+`requires_grad = False`, while other parameters of the model train.
+
+## Why it matters
+
+`requires_grad_(False)` stops gradients. It does not stop the running statistics: in training mode every forward pass
+replaces a share (the momentum) of them by the new data's, also under `torch.no_grad()`. A backbone "frozen" this way
+drifts away from what it was during fine-tuning, a second model that shares it gets other features, and nothing in
+the list of trained parameters shows it.
+
+## Worked arithmetic
+
+A frozen batch norm (momentum 0.1), statistics 0 and 1, is fed batches with mean 5 and unbiased variance 4:
+
+    after  1 forward    mean 5·(1 − 0.9)     = 0.5     variance 4 − 3·0.9     = 1.3
+    after 20 forwards   mean 5·(1 − 0.9^20)  = 4.39    variance 4 − 3·0.9^20  = 3.64
+
+No optimizer step was taken, and `weight` and `bias` are bit for bit the same.
+
+## How to fix
+
+A frozen batch norm has to be in eval mode while the rest trains, after *each* `model.train()`:
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.backbone.eval()             # norms of the frozen part use and keep their statistics
+        return self
+
+or replace it by `torchvision.ops.FrozenBatchNorm2d`. If the statistics have moved already, restore them from the
+checkpoint that the frozen weights came from.
+
+## Limits
+
+- The file shows the modes at the moment of saving. A model saved in eval mode, or one whose own `train()` puts its
+  frozen norms back in eval, has eval flags here and is not reported; running `model.train()` would decide.
+- When no parameter of the model trains, it is an ordinary model in training mode (BN201).
+- A batch norm without weight and bias has no flags of its own, and the file's description does not say which block
+  around it is frozen: it is not reported here.
+- Momentum 0 keeps the statistics and is told by BN208. Instance norm is not reported.
+- A subclass whose name says neither batch nor instance: medium confidence.
+- Unknown flags (files from before PyTorch 0.4) stay silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bnaudit.description import Carrier, NormKind, NormLayer, Part
+from bnaudit.modes import keeps_buffers
+from bnaudit.results import Confidence, Hit, Question, Severity
+from bnaudit.rules import Case, rule
+
+_KINDS = (NormKind.BATCH, NormKind.SYNC_BATCH, NormKind.UNKNOWN)
+
+
+@rule(id="BN501", severity=Severity.ERROR, question=Question.FROZEN)
+def frozen_weights_updating_buffers(case: Case) -> Iterator[Hit]:
+    """One hit per frozen batch norm in training mode in a model that trains."""
+    for part in case.subject.parts:
+        if part.carrier is Carrier.MODULE and _something_trains(part):
+            for layer in part.layers:
+                if _frozen_but_updating(layer):
+                    yield _hit(part, layer)
+
+
+def _something_trains(part: Part) -> bool:
+    return bool(part.trainable) or any(layer.requires_grad for layer in part.layers)
+
+
+def _frozen_but_updating(layer: NormLayer) -> bool:
+    return (
+        layer.kind in _KINDS
+        and layer.requires_grad is False
+        and layer.training is True
+        and layer.tracks_statistics is True
+        and keeps_buffers(layer)
+        and layer.momentum != 0
+    )
+
+
+def _hit(part: Part, layer: NormLayer) -> Hit:
+    return Hit(
+        message="weight and bias are frozen, but it is in training mode: every forward pass moves its statistics",
+        advice="put frozen norms in eval mode after every model.train(), or use FrozenBatchNorm2d",
+        layer=layer.name,
+        part=part.name,
+        value="training",
+        limit="eval",
+        confidence=Confidence.MEDIUM if layer.kind is NormKind.UNKNOWN else Confidence.HIGH,
+    )
