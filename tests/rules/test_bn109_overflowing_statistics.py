@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import math
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import batch_norm, hits, part
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bnaudit.description import NormKind
+from bnaudit.results import Severity
+
+run = partial(hits, "bn109_overflowing_statistics")
+wide = partial(batch_norm, mean=[0.0] * 9, gamma=[1.0] * 9, beta=[0.0] * 9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "value", "channel"),
+    [
+        ({"var": (1, 65505, 1)}, 65505, 1),
+        ({"mean": (0, 0, -65505)}, 65505, 2),
+        ({"var": (1, 1.7e7, 1), "mean": (1e5, 0, 0)}, 1.7e7, 1),
+    ],
+)
+def test_values_beyond_the_largest_half(changes: dict[str, Any], value: float, channel: int) -> None:
+    (hit,) = run(part([batch_norm(**changes)]))
+    assert (hit.value, hit.limit, hit.channels[0], hit.severity) == (value, 65504.0, channel, Severity.NOTE)
+
+
+def test_the_limit_is_the_largest_float16_itself() -> None:
+    assert float(np.finfo(np.float16).max) == 65504.0
+    assert run(part([batch_norm(mean=(65504, 0, 0), var=(65504, 65504, 30000), eps=1e-5)])) == []
+
+
+def test_a_folded_gain_or_shift_beyond_it() -> None:
+    (hit,) = run(part([batch_norm(var=(1e-10, 1, 1), gamma=(1, 1, 1), eps=1e-12, mean=(0, 0, 0))]))
+    assert "folded gain or shift" in hit.message
+    assert hit.value == pytest.approx(1 / math.sqrt(1e-10 + 1e-12))
+    (hit,) = run(part([batch_norm(mean=(60000, 0, 0), var=(0.25, 1, 1), gamma=(1, 1, 1), beta=(0, 0, 0))]))
+    assert hit.value == pytest.approx(60000 / math.sqrt(0.25 + 1e-5))
+
+
+def test_the_ratio_is_taken_over_live_channels() -> None:
+    var = [1e-9, 1e-8, 0.0, 0.1, 0.1, 0.1, 0.1, 0.1, 1001.0]
+    (hit,) = run(part([wide(var=var)]))
+    assert hit.channels == (8,)
+    assert hit.value == pytest.approx(10010)
+    assert run(part([wide(var=[*var[:-1], 999.0])])) == []
+
+
+def test_dead_channels_have_no_median() -> None:
+    assert run(part([wide(var=[1e-9] * 8 + [0.5])])) == []
+    assert run(part([batch_norm(var=(1e-3, 20000, 1e-9))])) == []
+
+
+@pytest.mark.parametrize(
+    ("eps", "found"), [(1e-12, True), (1e-8, True), (0.99e-6, False), (1e-6, False), (None, False)]
+)
+def test_a_live_variance_that_vanishes_where_epsilon_is_tiny(eps: float | None, found: bool) -> None:
+    result = run(part([batch_norm(var=(5.9e-8, 1, 1), mean=(0, 0, 0), gamma=(1, 1, 1), eps=eps)]))
+    assert bool(result) is found
+    assert all(hit.value == 5.9e-8 and hit.channels == (0,) for hit in result)
+    assert run(part([batch_norm(var=(6.1e-8, 1, 1), mean=(0, 0, 0), gamma=(1, 1, 1), eps=eps)])) == []
+
+
+def test_a_layer_stored_in_half_precision_is_a_warning() -> None:
+    layer = wide(var=[0.1] * 8 + [2000.0], dtype="float16")
+    (hit,) = run(part([layer]))
+    assert hit.severity is Severity.WARNING
+
+
+def test_healthy_wide_spreads_are_silent() -> None:
+    var = np.exp(np.random.default_rng(0).normal(0, 1.2, 512))
+    assert var.max() / np.median(var) > 20
+    assert run(part([batch_norm(mean=np.zeros(512), var=var, gamma=np.ones(512), beta=np.zeros(512))])) == []
+
+
+@pytest.mark.parametrize(
+    "changes", [{"mean": None}, {"var": None}, {"mean": (), "var": (), "gamma": None, "beta": None}]
+)
+def test_missing_statistics_are_unknown(changes: dict[str, Any]) -> None:
+    assert run(part([batch_norm(**changes)])) == []
+
+
+def test_tensors_of_different_lengths_are_left_to_bn114() -> None:
+    assert run(part([batch_norm(var=(1e9, 1), mean=(0, 0, 0))])) == []
+
+
+def test_layers_without_statistics_are_silent() -> None:
+    assert run(part([batch_norm(mean=None, var=None, counter=None, kind=NormKind.LAYER, gamma=(1e9, 1, 1))])) == []
+
+
+@given(data=st.data(), eps=st.sampled_from([None, 0.0, 1e-12, 1e-5]))
+def test_hostile_values_raise_and_warn_of_nothing(data: st.DataObject, eps: float | None) -> None:
+    anything = st.lists(st.floats(width=32), min_size=3, max_size=3)
+    mean, var, gamma, beta = (data.draw(anything) for _ in range(4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for hit in run(part([batch_norm(mean=mean, var=var, gamma=gamma, beta=beta, eps=eps)])):
+            assert math.isfinite(float(hit.value))  # type: ignore[arg-type]
+
+
+def test_the_pages_arithmetic() -> None:
+    with np.errstate(over="ignore"):
+        assert np.isinf(np.float32(1.7e7).astype(np.float16))
+    assert np.float16(2e-8) == 0
+    gains = [1 / math.sqrt(var + eps) for var, eps in ((2e-8, 1e-12), (0, 1e-12), (2e-8, 1e-5), (0, 1e-5))]
+    assert [round(gain) for gain in gains] == [7071, 1_000_000, 316, 316]
+    assert f"{gains[3] / gains[2] - 1:.1%}" == "0.1%"
