@@ -86,6 +86,11 @@ class CodeLibrary:
             self._classes[qualified] = ClassCode(node) if isinstance(node, ast.ClassDef) else None
         return self._classes[qualified]
 
+    def require(self, qualified: str) -> None:
+        """Report a class whose code is wanted and not there."""
+        if self.is_there and self.class_code(qualified) is None and all(gap.where != qualified for gap in self.gaps):
+            self.report(qualified, "its code is not in the archive")
+
     def function(self, qualified: str) -> ast.FunctionDef | None:
         """The function `__torch__.torch.nn.functional.batch_norm`; None: not there or not readable."""
         if qualified not in self._functions:

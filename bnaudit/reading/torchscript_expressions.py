@@ -5,48 +5,36 @@ from __future__ import annotations
 import ast
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from bnaudit.errors import CapExceededError, MalformedError
-from bnaudit.reading.tensor_refs import TensorRef
 from bnaudit.reading.torchscript_builtins import evaluate
 from bnaudit.reading.torchscript_code import CodeLibrary
-from bnaudit.reading.torchscript_frames import Branches, Frame
+from bnaudit.reading.torchscript_frames import Frame
 from bnaudit.reading.torchscript_objects import ScriptObject
-from bnaudit.reading.torchscript_operators import Signature, argument_names, short_operator, signature
+from bnaudit.reading.torchscript_operator_call import OperatorCall
+from bnaudit.reading.torchscript_operators import argument_names, short_operator, signature
 from bnaudit.reading.torchscript_source import attribute_name
-from bnaudit.reading.torchscript_values import UNKNOWN, Items, Known, Named, StoredValue, Value, join, truth
+from bnaudit.reading.torchscript_values import (
+    UNKNOWN,
+    Items,
+    Known,
+    Named,
+    OneOf,
+    Value,
+    constant_value,
+    join,
+    stored_value,
+    truth,
+)
 
 _NUMBERS = {"inf": math.inf, "nan": math.nan}
 _DEEPEST = 60
 """Expressions within expressions; TorchScript breaks them up after a few."""
+_CUSTOM = "__torch__.torch.classes."
 _RECORD = 20
 """What a recorded call costs, in expressions."""
-
-
-class OperatorCall:
-    """One operator that the code reaches, with what is known of its arguments by name."""
-
-    __slots__ = ("arguments", "branches", "method", "operator", "owner", "signature", "trail")
-
-    def __init__(self, operator: str, found: Signature, arguments: dict[str, Value], frame: Frame, place: int) -> None:
-        self.operator = operator
-        self.signature = found
-        self.arguments = arguments
-        self.owner = frame.owner
-        self.method = frame.method
-        self.branches: Branches = frame.branches
-        self.trail = (*frame.trail, place)
-
-    def known(self, argument: str) -> Known | None:
-        """An argument whose plain value is known."""
-        found = self.arguments.get(argument)
-        return found if isinstance(found, Known) else None
-
-    def stored(self, argument: str) -> StoredValue | None:
-        """An argument that is a stored tensor."""
-        found = self.arguments.get(argument)
-        return found if isinstance(found, StoredValue) else None
 
 
 class Expressions(ABC):
@@ -69,6 +57,17 @@ class Expressions(ABC):
         self._nodes = nodes
         self._steps = 0
         self.nesting = 0
+        self._evaluators: dict[type[ast.expr], Callable[[Any, Frame], Value]] = {
+            ast.Name: self._variable,
+            ast.Attribute: self._dotted,
+            ast.Call: self._call,
+            ast.Constant: self._literal,
+            ast.Tuple: self._sequence,
+            ast.List: self._sequence,
+            ast.Subscript: self._subscript,
+            ast.UnaryOp: self._unary,
+            ast.IfExp: self._choice,
+        }
 
     @abstractmethod
     def invoke(
@@ -85,7 +84,7 @@ class Expressions(ABC):
         self.nesting += 1
         if self.nesting > _DEEPEST:
             raise MalformedError("an expression nested beyond reason", where=f"{frame.method} of {_type_of(frame)}")
-        found = self._value(node, frame)
+        found = self._evaluators.get(type(node), self._other)(node, frame)
         self.nesting -= 1
         return found
 
@@ -94,35 +93,27 @@ class Expressions(ABC):
         if self._steps > self._nodes:
             raise CapExceededError(f"code of more than {self._nodes} steps", where="TorchScript", cap="graph_nodes")
 
-    def _value(self, node: ast.expr, frame: Frame) -> Value:
-        if isinstance(node, ast.Name):
-            return self._name(node.id, frame)
-        if isinstance(node, ast.Attribute):
-            return self._attribute(self.value(node.value, frame), attribute_name(node.attr))
-        if isinstance(node, ast.Call):
-            return self._call(node, frame)
-        if isinstance(node, ast.Constant):
-            return (
-                Known(node.value) if node.value is None or isinstance(node.value, (bool, int, float, str)) else UNKNOWN
-            )
-        if isinstance(node, (ast.Tuple, ast.List)):
-            return Items([self.value(element, frame) for element in node.elts])
-        if isinstance(node, ast.Subscript):
-            return self._subscript(self.value(node.value, frame), self.value(node.slice, frame))
-        if isinstance(node, ast.UnaryOp):
-            return self._unary(node, frame)
-        if isinstance(node, ast.IfExp):
-            return self._choice(node, frame)
+    def _variable(self, node: ast.Name, frame: Frame) -> Value:
+        found = frame.lookup(node.id)
+        if found is not None:
+            return found
+        return Known(_NUMBERS[node.id]) if node.id in _NUMBERS else Named(node.id)
+
+    def _dotted(self, node: ast.Attribute, frame: Frame) -> Value:
+        return self._attribute(self.value(node.value, frame), attribute_name(node.attr))
+
+    def _literal(self, node: ast.Constant, frame: Frame) -> Value:
+        return constant_value(node.value)
+
+    def _sequence(self, node: ast.Tuple | ast.List, frame: Frame) -> Value:
+        return Items([self.value(element, frame) for element in node.elts])
+
+    def _other(self, node: ast.expr, frame: Frame) -> Value:
+        """An expression that is not understood may hold calls that matter."""
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.value(child, frame)
         return UNKNOWN
-
-    def _name(self, name: str, frame: Frame) -> Value:
-        found = frame.lookup(name)
-        if found is not None:
-            return found
-        return Known(_NUMBERS[name]) if name in _NUMBERS else Named(name)
 
     def _attribute(self, base: Value, name: str) -> Value:
         if isinstance(base, ScriptObject):
@@ -147,10 +138,11 @@ class Expressions(ABC):
             return stored_value(owner, name, owner.attributes[name])
         return constant_value(code.constants[name]) if code is not None and name in code.constants else UNKNOWN
 
-    def _subscript(self, base: Value, index: Value) -> Value:
+    def _subscript(self, node: ast.Subscript, frame: Frame) -> Value:
+        base, index = self.value(node.value, frame), self.value(node.slice, frame)
         position = index.value if isinstance(index, Known) else None
         if not isinstance(position, int):
-            return UNKNOWN
+            return _any_child(base) if isinstance(base, ScriptObject) else UNKNOWN
         if isinstance(base, Items) and -len(base.values) <= position < len(base.values):
             return base.values[position]
         return self._member(base, str(position)) if isinstance(base, ScriptObject) else UNKNOWN
@@ -171,7 +163,7 @@ class Expressions(ABC):
     def _call(self, node: ast.Call, frame: Frame) -> Value:
         if isinstance(node.func, ast.Attribute):
             base = self.value(node.func.value, frame)
-            if isinstance(base, ScriptObject):
+            if isinstance(base, (ScriptObject, OneOf)):
                 return self._method(base, attribute_name(node.func.attr), node, frame)
             callee = self._attribute(base, attribute_name(node.func.attr))
         else:
@@ -184,20 +176,30 @@ class Expressions(ABC):
             name = arguments[1]
             return self._attribute(arguments[0], str(name.value)) if isinstance(name, Known) else UNKNOWN
         if callee.name.startswith("__torch__."):
-            function = self.library.function(callee.name)
-            inner = frame.inner(frame.owner, frame.method, id(node))
-            return UNKNOWN if function is None else self.invoke(function, arguments, keywords, inner)
+            return self._function(callee.name, arguments, keywords, frame.inner(frame.owner, frame.method, id(node)))
         self._record(callee.name, arguments, keywords, node, frame)
         return evaluate(callee.name, arguments)
 
-    def _method(self, owner: ScriptObject, name: str, node: ast.Call, frame: Frame) -> Value:
-        arguments: list[Value] = [owner, *(self.value(argument, frame) for argument in node.args)]
+    def _function(self, name: str, arguments: list[Value], keywords: dict[str, Value], frame: Frame) -> Value:
+        function = self.library.function(name)
+        if function is not None:
+            return self.invoke(function, arguments, keywords, frame)
+        owner = name.rpartition(".")[0]
+        if not any(map(self.library.class_code, (name, owner))) and not name.startswith(_CUSTOM):
+            self.library.report(name, "its code is not in the archive")
+        return UNKNOWN
+
+    def _method(self, base: ScriptObject | OneOf, name: str, node: ast.Call, frame: Frame) -> Value:
+        arguments: list[Value] = [self.value(argument, frame) for argument in node.args]
         keywords = {word.arg: self.value(word.value, frame) for word in node.keywords if word.arg is not None}
-        code = self.library.class_code(owner.type_name)
-        function = code.methods.get(name) if code is not None else None
-        if function is None:
-            return UNKNOWN
-        return self.invoke(function, arguments, keywords, frame.inner(owner, name, id(node)))
+        results = []
+        for number, owner in enumerate([base] if isinstance(base, ScriptObject) else base.objects):
+            code = self.library.class_code(owner.type_name)
+            function = code.methods.get(name) if code is not None else None
+            if function is not None:
+                place = hash((id(node), number)) if number else id(node)
+                results.append(self.invoke(function, [owner, *arguments], keywords, frame.inner(owner, name, place)))
+        return results[0] if len(results) == 1 else UNKNOWN
 
     def _record(
         self, name: str, arguments: list[Value], keywords: dict[str, Value], node: ast.Call, frame: Frame
@@ -216,25 +218,10 @@ class Expressions(ABC):
             self.calls.append(OperatorCall(operator, found, named, frame, id(node)))
 
 
+def _any_child(owner: ScriptObject) -> Value:
+    children = [value for value in owner.attributes.values() if isinstance(value, ScriptObject)]
+    return OneOf(children) if children else UNKNOWN
+
+
 def _type_of(frame: Frame) -> str:
     return frame.owner.class_name if frame.owner is not None else "a function"
-
-
-def constant_value(value: object) -> Value:
-    """A literal of the code as a value."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return Known(value)
-    if isinstance(value, (tuple, list)):
-        return Items([constant_value(item) for item in value])
-    return UNKNOWN
-
-
-def stored_value(owner: ScriptObject | None, name: str, value: object) -> Value:
-    """What data.pkl or constants.pkl holds, as a value; `name` is the attribute, or the name of the constant."""
-    if isinstance(value, ScriptObject):
-        return value
-    if isinstance(value, TensorRef):
-        return StoredValue(owner.name_of(name) if owner is not None else name, value, owner, name)
-    if isinstance(value, list):
-        return Items([stored_value(owner, f"{name}[{index}]", item) for index, item in enumerate(value)])
-    return constant_value(value)

@@ -7,7 +7,6 @@ from bnaudit.errors import MalformedError, UnreadableError
 from bnaudit.reading.byte_source import ByteSource
 from bnaudit.reading.torchscript_archive import ScriptArchive
 from bnaudit.reading.torchscript_bytecode import report_bytecode
-from bnaudit.reading.torchscript_expressions import stored_value
 from bnaudit.reading.torchscript_facts import inputs, is_traced, trained
 from bnaudit.reading.torchscript_folding import folding
 from bnaudit.reading.torchscript_modes import mode_dependent
@@ -16,7 +15,7 @@ from bnaudit.reading.torchscript_norms import norm_layer
 from bnaudit.reading.torchscript_objects import ScriptObject
 from bnaudit.reading.torchscript_sites import Reached
 from bnaudit.reading.torchscript_states import name_states
-from bnaudit.reading.torchscript_values import StoredValue, Value
+from bnaudit.reading.torchscript_values import StoredValue, Value, stored_value
 
 
 def script_part(archive: ScriptArchive, source: ByteSource) -> Part:

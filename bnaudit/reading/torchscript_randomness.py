@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bnaudit.reading.torchscript_expressions import OperatorCall
+from bnaudit.reading.torchscript_operator_call import OperatorCall
 from bnaudit.reading.torchscript_sites import Site
 
 _DROPS = {"dropout": "p", "recurrent": "dropout", "attention": "p"}

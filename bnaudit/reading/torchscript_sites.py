@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from bnaudit.errors import BnauditError
 from bnaudit.reading.torchscript_code import CodeLibrary
-from bnaudit.reading.torchscript_expressions import OperatorCall
 from bnaudit.reading.torchscript_interpreter import Interpreter
 from bnaudit.reading.torchscript_objects import ScriptObject
+from bnaudit.reading.torchscript_operator_call import OperatorCall
 from bnaudit.reading.torchscript_values import Known, StoredValue, Value
 
 
@@ -96,6 +96,8 @@ class Reached:
 
     def _follow_all(self, interpreter: Interpreter, objects: Sequence[ScriptObject]) -> None:
         for position, target in enumerate(objects):
+            if not target.is_custom_class:
+                self._library.require(target.type_name)
             for method in self._entries(target, is_root=position == 0):
                 if position == 0 or id(target) not in interpreter.visited:
                     self._follow(interpreter, target, method)
@@ -118,9 +120,17 @@ class Reached:
 
 
 def _merge(in_eval: list[OperatorCall], in_training: list[OperatorCall]) -> Iterator[Site]:
-    """Pairs the calls of the two passes by the way that led to them, in the order of eval mode."""
+    """Pairs the calls of the two passes by the way that led to them, in the order in which the code has them."""
+    position = {call.trail: index for index, call in enumerate(in_eval)}
     trained = {call.trail: call for call in in_training}
-    for call in in_eval:
-        yield Site(call, trained.pop(call.trail, None))
-    for call in trained.values():
-        yield Site(None, call)
+    done = 0
+    for call in in_training:
+        index = position.get(call.trail)
+        if index is None:
+            yield Site(None, call)
+            continue
+        for earlier in in_eval[done : index + 1]:
+            yield Site(earlier, trained.get(earlier.trail))
+        done = max(done, index + 1)
+    for rest in in_eval[done:]:
+        yield Site(rest, trained.get(rest.trail))

@@ -24,8 +24,8 @@ def name_states(objects: Iterable[ScriptObject], library: CodeLibrary) -> None:
             _name(target, library)
     for name, count in sorted(custom.items()):
         packed = name.startswith(_PACKED)
-        what = "weights packed for a kernel" if packed else "the state of a C++ class"
-        library.report(f"{count} × {name}", f"{what} is not read", hides_norms=not packed)
+        what = "weights packed for a kernel are" if packed else "the state of a C++ class is"
+        library.report(f"{count} × {name}", f"{what} not read", hides_norms=not packed)
 
 
 def _name(target: ScriptObject, library: CodeLibrary) -> None:

@@ -47,6 +47,15 @@ class Named:
         self.name = name
 
 
+class OneOf:
+    """One of several objects: a ModuleList indexed by something that depends on the input."""
+
+    __slots__ = ("objects",)
+
+    def __init__(self, objects: list[ScriptObject]) -> None:
+        self.objects = objects
+
+
 class Computed:
     """A value that depends on what the model is given."""
 
@@ -57,7 +66,7 @@ class Computed:
         """A view made its first size 1: statistics over it do not mix samples."""
 
 
-Value = Known | StoredValue | Items | Named | Computed | ScriptObject
+Value = Known | StoredValue | Items | Named | OneOf | Computed | ScriptObject
 
 UNKNOWN = Computed(one_sample=False)
 ONE_SAMPLE = Computed(one_sample=True)
@@ -89,3 +98,23 @@ def is_none(value: Value) -> bool | None:
     if isinstance(value, Known):
         return value.value is None
     return None if isinstance(value, Computed) else False
+
+
+def constant_value(value: object) -> Value:
+    """A literal of the code as a value."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return Known(value)
+    if isinstance(value, (tuple, list)):
+        return Items([constant_value(item) for item in value])
+    return UNKNOWN
+
+
+def stored_value(owner: ScriptObject | None, name: str, value: object) -> Value:
+    """What data.pkl or constants.pkl holds, as a value; `name` is the attribute, or the name of the constant."""
+    if isinstance(value, ScriptObject):
+        return value
+    if isinstance(value, TensorRef):
+        return StoredValue(owner.name_of(name) if owner is not None else name, value, owner, name)
+    if isinstance(value, list):
+        return Items([stored_value(owner, f"{name}[{index}]", item) for index, item in enumerate(value)])
+    return constant_value(value)
