@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import gc
+import sys
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
     # Collecting while modules are imported finds nothing and costs a tenth of the start-up time.
     gc.disable()
-    from bnaudit.cli import run
+    from bnaudit.plain_arguments import parse
 
-    run()
+    plain = parse(sys.argv[1:])
+    if plain is None:
+        from bnaudit.cli import app
+
+        app(sys.argv[1:])()
+        return
+    from bnaudit.exit_codes import exit_code
+    from bnaudit.inspection import inspect
+    from bnaudit.settings import Settings
+
+    sys.exit(exit_code(lambda: inspect(plain.paths, plain.format, Settings())))
 
 
 if __name__ == "__main__":

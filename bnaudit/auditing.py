@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -164,6 +163,8 @@ def _finding(rule: Rule, hit: Hit, artifact: Artifact, settings: Settings) -> Fi
 
 
 def _fingerprint(rule: str, part: str, layer: str | None) -> str:
+    import hashlib
+
     place = "" if layer is None else strip_wrappers(layer)
     return hashlib.sha256(f"{rule}\0{part}\0{layer is None}\0{place}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 

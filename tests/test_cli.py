@@ -174,3 +174,23 @@ def test_no_permission_and_a_closed_pipe_give_no_traceback(tmp_path: Path) -> No
     done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=False)
     assert done.stdout == "{\n"
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("format", ["terminal", "json"])
+def test_the_everyday_command_line_says_the_same_as_the_full_one(format: str) -> None:
+    plain = bnaudit("inspect", FAULTY, "--format", format)
+    full = bnaudit("inspect", FAULTY, f"--format={format}", "--fail-on", "error")
+    assert (plain.returncode, plain.stdout, plain.stderr) == (full.returncode, full.stdout, full.stderr)
+
+
+def test_the_everyday_command_line_loads_no_typer() -> None:
+    code = f"""
+import sys
+sys.argv = ["bnaudit", "inspect", "--static", {str(HEALTHY)!r}]
+from bnaudit.__main__ import main
+try:
+    main()
+finally:
+    sys.stderr.write(str("typer" in sys.modules))
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr == "False"

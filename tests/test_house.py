@@ -17,11 +17,13 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LEVELS = (
     ("errors", "caps", "plugins"),
     ("description", "layer_names"),
-    ("results", "arithmetic", "name_patterns", "modes", "pickle_names", "worked_arithmetic", "statistics"),
+    ("results", "arithmetic", "name_patterns", "modes", "pickle_names", "worked_arithmetic", "initial_state"),
     ("reading",),
     ("formats", "rules", "reports"),
     ("settings", "ledger", "verdicts", "targets"),
     ("auditing",),
+    ("output", "exit_codes", "plain_arguments"),
+    ("inspection",),
     ("cli", "commands", "__main__"),
 )
 """Lowest first. A file imports from its own level and from below, never from above."""

@@ -32,9 +32,10 @@ def command(
     ],
 ) -> int:
     """Explain a rule: what it finds, why it matters, worked arithmetic, how to fix it, its limits."""
-    from bnaudit.cli import view_of, write
+    from bnaudit.output import view, write
 
-    write(_rendered(_page(topic), view_of().width, view_of().color))
+    seen = view()
+    write(_rendered(_page(topic), seen.width, seen.color))
     return 0
 
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from enum import Enum
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from bnaudit.plugins import names
-
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
 
 EPILOG = """
 Examples:
@@ -78,9 +72,7 @@ def command(
     ] = None,
 ) -> int:
     """Audit the normalization layers of model files. Nothing in a file is executed."""
-    from bnaudit.auditing import audit
-    from bnaudit.cli import view_of, write
-    from bnaudit.reports import renderer
+    from bnaudit.inspection import inspect
     from bnaudit.results import Confidence, Severity
     from bnaudit.settings import Settings, caps_from
 
@@ -93,43 +85,8 @@ def command(
         fail_on=Severity[fail_on.value.upper()],
         caps=caps_from(cap or ()),
     )
-    chosen = renderer(format)
-    with _ProgressBar() as bar:
-        report = audit(paths, settings, bar.show)
-    write(chosen.render(report, view_of(settings)))
-    return report.exit_code(settings.fail_on)
+    return inspect(paths, format, settings)
 
 
 def _split(values: list[str] | None) -> tuple[str, ...]:
     return tuple(piece for value in values or () for piece in value.split(",") if piece)
-
-
-class _ProgressBar:
-    """A bar on stderr, when that is a terminal and there is more than one artifact."""
-
-    def __init__(self) -> None:
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
-
-    def __enter__(self) -> _ProgressBar:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def show(self, path: Path, position: int, total: int) -> None:
-        """Say which artifact is being read."""
-        if total < 2 or not sys.stderr.isatty():
-            return
-        if self._bar is None:
-            from rich.console import Console
-            from rich.progress import Progress
-
-            self._bar = Progress(console=Console(stderr=True), transient=True)
-            self._task = self._bar.add_task("", total=total)
-            self._bar.start()
-        assert self._task is not None
-        self._bar.update(self._task, completed=position, description=path.name)

@@ -19,7 +19,7 @@ def command(
     markdown: Annotated[bool, typer.Option("--markdown", help="As a Markdown table, as in the README.")] = False,
 ) -> int:
     """List the rules: id, name, severity, what each finds."""
-    from bnaudit.cli import write
+    from bnaudit.output import write
     from bnaudit.rules import rules
 
     rows = [(rule.id, rule.name, rule.severity.label, rule.summary) for rule in rules()]
@@ -42,11 +42,11 @@ def _table(rows: list[tuple[str, str, str, str]]) -> str:
     from rich.console import Console
     from rich.table import Table
 
-    from bnaudit.cli import view_of
+    from bnaudit.output import view
     from bnaudit.reports.terminal import SEVERITY_STYLES
     from bnaudit.results import Severity
 
-    view = view_of()
+    seen = view()
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for title in ("id", "name", "severity", "finds"):
         table.add_column(title, no_wrap=title != "finds")
@@ -54,6 +54,6 @@ def _table(rows: list[tuple[str, str, str, str]]) -> str:
         table.add_row(id, name, f"[{SEVERITY_STYLES[Severity[severity.upper()]]}]{severity}[/]", finds)
     buffer = io.StringIO()
     Console(
-        file=buffer, width=view.width, force_terminal=view.color, color_system="standard" if view.color else None
+        file=buffer, width=seen.width, force_terminal=seen.color, color_system="standard" if seen.color else None
     ).print(table)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"

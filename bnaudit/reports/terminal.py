@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
@@ -329,15 +328,3 @@ def _bytes(size: int) -> str:
 
 
 RENDERER = Renderer(name="terminal", suffix=".txt", render=render)
-
-
-def terminal_width() -> int:
-    """Columns of the terminal, 80 in a pipe; `COLUMNS` wins."""
-    try:
-        return max(int(os.environ["COLUMNS"]), 40)
-    except (KeyError, ValueError):
-        pass
-    try:
-        return max(os.get_terminal_size().columns, 40)
-    except OSError:
-        return 80
