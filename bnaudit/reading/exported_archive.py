@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from bnaudit.description import Gap
@@ -15,6 +15,7 @@ from bnaudit.reading.zip_directory import ZipDirectory
 from bnaudit.reading.zip_storages import is_big_endian
 
 _FLAT_WEIGHTS = ("serialized_state_dict", "serialized_constants")
+_CONFIGS = ("_weights_config.json", "_constants_config.json")
 _PICKLED = ("/opaque_obj_", "/custom_obj_")
 
 
@@ -40,14 +41,14 @@ class ExportedArchive:
         """The record of what the pickles inside the archive import."""
         return self._pickles
 
-    def programs(self, members: Sequence[str]) -> list[ArchivedProgram]:
-        """The programs in these members. Raises MalformedError when the JSON of one is broken."""
-        programs = [self._in_folder(name) if "/" in name else self._flat(name) for name in members]
+    def programs(self, members: Sequence[str]) -> Iterator[ArchivedProgram]:
+        """The programs in these members, one at a time. Raises MalformedError when the JSON of one is broken."""
+        for name in members:
+            yield self._in_folder(name) if "/" in name else self._flat(name)
         self._look_into_pickles()
         if any("/data/aotinductor/" in name for name in self._archive.names):
             why = "compiled machine code; only the graph beside it was audited"
             self.gaps.append(Gap(where="data/aotinductor", why=why, hides_norms=False))
-        return programs
 
     def _flat(self, member: str) -> ArchivedProgram:
         refs: dict[str, TensorRef] = {}
@@ -70,11 +71,10 @@ class ExportedArchive:
         if f"{folder}{name}.pt" in self._archive:  # torch 2.8
             return self._pickled(f"{folder}{name}.pt")
         weights = ConfiguredWeights(self._archive, folder, is_big_endian(self._archive), self._pickles)
-        start = f"{folder}{name}_"
-        configs = [m for m in self._archive.names if m.startswith(start) and m.endswith("_config.json")]
         refs: dict[str, TensorRef] = {}
-        for config in configs:
-            refs |= weights.refs(self._archive.open(config))
+        for ending in _CONFIGS:
+            if f"{folder}{name}{ending}" in self._archive:
+                refs |= weights.refs(self._archive.open(f"{folder}{name}{ending}"))
         return refs
 
     def _pickled(self, member: str) -> dict[str, TensorRef]:

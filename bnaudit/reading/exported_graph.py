@@ -13,6 +13,9 @@ from bnaudit.errors import CapExceededError, MalformedError
 from bnaudit.reading.exported_sizes import Size, size_of
 from bnaudit.reading.json_text import JsonObject, as_list, as_object, list_at, object_at, text_at
 
+_MOST_AXES = 64
+"""PyTorch's own limit."""
+
 
 class Value(NamedTuple):
     """A named value in the graph that defines it."""
@@ -38,6 +41,8 @@ class Scope:
         """The shape of a tensor, None when the graph does not say."""
         meta = self._metas.get(name)
         if not isinstance(meta, dict) or not isinstance(meta.get("sizes"), list):
+            return None
+        if len(meta["sizes"]) > _MOST_AXES:
             return None
         return tuple(size_of(size) for size in list_at(meta, "sizes"))
 

@@ -69,19 +69,22 @@ class NormCalls:
         operator = OPERATORS.get(node.op)
         if operator is not None:
             layer = self._layer(node, operator, module)
-            self._covered.update((module.path, layer.name))
+            self._cover(module.path)
+            self._cover(layer.name)
             self._add(layer, node)
         elif module.norm_kind is not None and module.path not in self._modules:
             self._modules[module.path] = module
 
     def layers(self) -> tuple[NormLayer, ...]:
         """Layers in execution order, then those whose class says that they are norms and that call no such operator."""
-        spelled = [self._spelled_out(module) for path, module in self._modules.items() if not self._is_covered(path)]
+        spelled = [self._spelled_out(module) for path, module in self._modules.items() if path not in self._covered]
         return (*self._layers.values(), *(layer for layer in spelled if layer.tensors))
 
-    def _is_covered(self, path: str) -> bool:
-        inside = f"{path}." if path else ""
-        return any(name == path or name.startswith(inside) for name in self._covered)
+    def _cover(self, path: str) -> None:
+        """Remember that a module, and whatever it stands in, calls an operator that normalizes."""
+        while path not in self._covered:
+            self._covered.add(path)
+            path = path.rpartition(".")[0]
 
     def _add(self, layer: NormLayer, node: Node) -> None:
         known = self._layers.get(layer.name)

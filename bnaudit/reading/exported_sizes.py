@@ -8,6 +8,7 @@ from typing import NamedTuple
 from bnaudit.reading.json_text import object_at, text_at
 
 _SYMBOL = re.compile(r"Symbol\('([^']*)'[^()]*\)")
+_LONGEST_EXPRESSION = 1_000
 _INTEGER = re.compile(r"Integer\((-?\d+)\)")
 
 
@@ -62,6 +63,8 @@ def size_of(raw: object) -> Size:
 
 def readable(expression: str) -> str:
     """An expression for a person: `Mul(Integer(4), Symbol('s77', positive=True))` becomes `Mul(4, s77)`."""
+    if len(expression) > _LONGEST_EXPRESSION:
+        return expression[:_LONGEST_EXPRESSION] + "…"
     return _INTEGER.sub(r"\1", _SYMBOL.sub(r"\1", expression))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bnaudit.reading.exported_graph import Node, Scope, Value
 from bnaudit.reading.exported_sizes import Size
 
-_LONGEST_CHAIN = 10_000
+_LONGEST_CHAIN = 100
+"""Copies between a view and the call that uses it; exporters write one or two."""
 
 _SHAPED = ("view", "reshape", "_unsafe_view", "unsqueeze", "flatten", "expand")
 _COPIED = ("clone", "contiguous", "alias", "detach", "to", "_to_copy")
@@ -25,48 +26,60 @@ _UPDATED_STATISTICS = {
 
 
 class Origins:
-    """Follows values back to the program's state."""
+    """Follows values back to the program's state; what was found once is remembered, so that all walks stay linear."""
+
+    __slots__ = ("_from_state", "_root", "_state", "_stored")
 
     def __init__(self, root: Scope, state: dict[str, str]) -> None:
         self._root = root
         self._state = state
-        self._from_state_alone: dict[Value, bool] = {}
+        self._stored: dict[Value, str | None] = {}
+        self._from_state: dict[Value, bool] = {}
 
     def stored_name(self, scope: Scope, name: str | None) -> str | None:
         """The fully qualified name of the parameter, buffer or constant whose values these are, else None."""
         if name is None:
             return None
-        value = scope.outermost(name)
-        for _ in range(_LONGEST_CHAIN):
-            if value.scope is self._root and value.name in self._state:
-                return self._state[value.name]
+        value, met = scope.outermost(name), list[Value]()
+        while value not in self._stored:
+            self._stored[value] = self._state.get(value.name) if value.scope is self._root else None
+            met.append(value)
             producer = value.scope.producers.get(value.name)
             previous = None if producer is None else _same_values(producer, value.name)
-            if producer is None or previous is None:
-                return None
+            if self._stored[value] is not None or producer is None or previous is None:
+                break
             value = producer.scope.outermost(previous)
-        return None
+        found = self._stored[value]
+        self._stored.update(dict.fromkeys(met, found))
+        return found
 
     def is_from_state_alone(self, scope: Scope, name: str) -> bool:
         """Whether the value is computed from parameters, buffers and constants without any user input."""
         start = scope.outermost(name)
-        if start not in self._from_state_alone:
-            self._from_state_alone[start] = self._reaches_no_input(start)
-        return self._from_state_alone[start]
-
-    def _reaches_no_input(self, start: Value) -> bool:
-        pending, seen = [start], {start}
+        pending = [start] if start not in self._from_state else []
+        opened: set[Value] = set()
         while pending:
-            value = pending.pop()
-            producer = value.scope.producers.get(value.name)
-            if producer is None:
-                if not (value.scope is self._root and value.name in self._state):
-                    return False
-                continue
-            sources = {producer.scope.outermost(name) for name in producer.tensors()} - seen
-            seen |= sources
-            pending += sources
-        return True
+            value = pending[-1]
+            sources = self._sources(value)
+            if value in opened or not sources:
+                pending.pop()
+                # A source that is still open closes a circle, which only a damaged graph has.
+                fed = [self._from_state.get(source, False) for source in sources]
+                self._from_state[value] = all(fed) if sources else self._is_state(value)
+            else:
+                opened.add(value)
+                pending += [source for source in sources if source not in self._from_state and source not in opened]
+        return self._from_state[start]
+
+    def _sources(self, value: Value) -> list[Value]:
+        producer = value.scope.producers.get(value.name)
+        return [] if producer is None else [producer.scope.outermost(name) for name in producer.tensors()]
+
+    def _is_state(self, value: Value) -> bool:
+        """Whether a value that nothing feeds is the program's own: its state, or made from plain numbers."""
+        if value.name in value.scope.producers:
+            return True
+        return value.scope is self._root and value.name in self._state
 
 
 def _same_values(producer: Node, output: str) -> str | None:

@@ -6,12 +6,15 @@ float32 and rounded after every step.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 from bnaudit.errors import UnreadableError
 from bnaudit.reading.onnx_dependence import Dependence
-from bnaudit.reading.onnx_dtypes import round_to_bfloat16
+from bnaudit.reading.onnx_dtypes import DTYPES, round_to_bfloat16
 from bnaudit.reading.onnx_numpy_ops import OPERATORS, TYPED_OPERATORS
-from bnaudit.reading.onnx_numpy_types import MOST_VALUES, Constant
-from bnaudit.reading.onnx_scope import Site, Value
+from bnaudit.reading.onnx_numpy_types import MOST_VALUES, Constant, as_type
+from bnaudit.reading.onnx_scope import Site, Value, stored_tensor
 
 MOST_WORK = 1 << 27
 """Elements of all evaluated constants of one file."""
@@ -73,9 +76,9 @@ class Constants:
         site = value.site
         if site is None or not self._dependence.is_constant(value):
             return []
-        if site.operator in ("Shape", "Size") and _static_shape(site.input(0)) is not None:
+        if _sizes(site) is not None:
             return []
-        needs = site.inputs
+        needs = site.inputs[:1] if site.operator == "CastLike" else site.inputs
         if site.operator == "If" and needs and needs[0] in self._known:
             branch = self._branch(site, value)
             needs = [] if branch is None else [branch]
@@ -97,6 +100,8 @@ class Constants:
             return UnevaluableError(f"{value.name} does not fit together ({type(error).__name__})")
 
     def _compute(self, value: Value) -> Constant:
+        import numpy as np
+
         if value.tensor is not None:
             return self._load(value)
         site = value.site
@@ -107,8 +112,9 @@ class Constants:
             if branch is None:
                 raise UnevaluableError(f"{site.label} has no such result")
             return self._argument(branch)
-        if site.operator in ("Shape", "Size"):
-            return self._shape(site)
+        sizes = _sizes(site)
+        if sizes is not None:
+            return Constant(np.array(sizes, np.int64), "int64")
         return self._apply(site, value)
 
     def _load(self, value: Value) -> Constant:
@@ -122,6 +128,8 @@ class Constants:
 
     def _apply(self, site: Site, value: Value) -> Constant:
         names = site.node.inputs
+        if site.operator == "CastLike":
+            return as_type(self._argument(site.inputs[0]), _dtype(site.inputs[1]) or "")
         arguments = [self._argument(found) if (found := site.input(i)) else None for i in range(len(names))]
         typed = TYPED_OPERATORS.get(site.operator)
         if typed is not None:
@@ -152,20 +160,6 @@ class Constants:
             return None
         return body.value(body.body.outputs[value.index])
 
-    def _shape(self, site: Site) -> Constant:
-        import numpy as np
-
-        value = site.input(0)
-        shape = _static_shape(value)
-        if shape is None and value is not None:
-            shape = self._argument(value).array.shape
-        if shape is None:
-            raise UnevaluableError(f"{site.label} has no input")
-        if site.operator == "Size":
-            return Constant(np.array(np.prod(shape, dtype=np.int64)), "int64")
-        end = site.integer("end", len(shape))
-        return Constant(np.array(shape[site.integer("start", 0) : end], np.int64), "int64")
-
     def _charge(self, count: int, value: Value) -> None:
         if count > MOST_VALUES:
             raise UnevaluableError(f"{value.name} has {count} values, too many to work out")
@@ -174,14 +168,70 @@ class Constants:
             raise UnevaluableError("the constants of this file are too many to work out")
 
 
-def _static_shape(value: Value | None) -> tuple[int, ...] | None:
-    """The shape that the file states, when all its sizes are fixed."""
+def _sizes(site: Site) -> int | list[int] | None:
+    """What Shape, Size or a Gather of one size of a Shape gives, when the file fixes the sizes it asks for."""
+    if site.operator == "Gather":
+        shape, index = site.input(0), site.input(1)
+        inner = shape.origin().site if shape is not None else None
+        position = _small_integer(index)
+        sizes = _known_sizes(inner) if inner is not None and inner.operator == "Shape" else None
+        if sizes is None or position is None or not -len(sizes) <= position < len(sizes):
+            return None
+        return sizes[position]
+    if site.operator not in ("Shape", "Size"):
+        return None
+    known = _known_sizes(site)
+    if known is None or None in known:
+        return None
+    fixed = [size for size in known if size is not None]
+    return fixed if site.operator == "Shape" else prod(fixed)
+
+
+def _known_sizes(site: Site) -> list[int | None] | None:
+    """The sizes that a Shape node looks at, None for a free one; None in all when the file does not state the rank."""
+    value = site.input(0)
+    shape: Sequence[int | str | None] | None = None
+    if value is not None and value.tensor is not None:
+        shape = value.tensor.shape
+    elif value is not None and value.info is not None:
+        shape = value.info.shape
+    if shape is None:
+        return None
+    seen = shape[site.integer("start", 0) : site.integer("end", len(shape))] if site.operator == "Shape" else shape
+    return [size if isinstance(size, int) else None for size in seen]
+
+
+def _small_integer(value: Value | None) -> int | None:
+    """A scalar index, from a Constant node or an initializer."""
     if value is None:
         return None
-    if value.tensor is not None:
-        return value.tensor.shape
-    info = value.info
-    if info is None or info.shape is None:
+    tensor = stored_tensor(value)
+    try:
+        number = tensor.native() if tensor is not None and tensor.shape == () else None
+    except UnreadableError:
         return None
-    sizes = tuple(size for size in info.shape if isinstance(size, int))
-    return sizes if len(sizes) == len(info.shape) else None
+    if number is not None and number.dtype.kind == "i":
+        return int(number)
+    site = value.origin().site
+    attribute = site.attribute("value_int") if site is not None and site.operator == "Constant" else None
+    return attribute.i if attribute is not None else None
+
+
+def _dtype(value: Value) -> str | None:
+    """The element type of a value, as the file states it for the value or for what it was computed from."""
+    current: Value | None = value
+    for _ in range(100):
+        if current is None:
+            return None
+        if current.tensor is not None:
+            return current.tensor.dtype
+        if current.info is not None and current.info.dtype in DTYPES.values():
+            return current.info.dtype
+        site = current.site
+        if site is None:
+            return None
+        target = site.attribute("to") if site.operator == "Cast" else None
+        if target is not None:
+            return DTYPES.get(target.i or 0)
+        current = site.input(1 if site.operator == "CastLike" else 0)
+    return None

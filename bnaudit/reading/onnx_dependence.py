@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from bnaudit.reading.onnx_scope import Value
 
-_SHAPE_ONLY = {"Shape", "Size", "EyeLike", "RandomNormalLike", "RandomUniformLike"}
+_SHAPE_ONLY = {"Shape", "Size", "EyeLike"}
+_RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
 _NOTHING: frozenset[str] = frozenset()
+_CHANCE = frozenset(("",))
 
 
 class Dependence:
@@ -15,7 +17,7 @@ class Dependence:
         self._known: dict[Value, frozenset[str]] = {}
 
     def roots(self, value: Value) -> frozenset[str]:
-        """Names of the declared inputs whose values reach this one.
+        """Names of the declared inputs whose values reach this one; "" stands for a random generator.
 
         Shape and Size end the walk, and so does an initializer that also stands in the graph's inputs.
         """
@@ -30,13 +32,19 @@ class Dependence:
                 known[current] = _union([known.get(before, _NOTHING) for before in pending.pop(current)])
             elif current.is_model_input:
                 known[current] = frozenset((current.name,))
+            elif current.site is not None and current.site.operator in _RANDOM:
+                known[current] = _CHANCE
             else:
                 pending[current] = _sources(current)
                 stack += [before for before in pending[current] if before not in known and before not in pending]
         return known[value]
 
+    def uses_inputs(self, value: Value) -> bool:
+        """Whether the values of a declared input reach it."""
+        return bool(self.roots(value) - _CHANCE)
+
     def is_constant(self, value: Value) -> bool:
-        """Whether it is the same whatever values the inputs have."""
+        """Whether it is the same in every run, whatever values the inputs have."""
         return not self.roots(value)
 
 

@@ -33,9 +33,10 @@ class Function:
 class Model:
     """One ModelProto."""
 
-    __slots__ = ("functions", "graph", "ir_version", "opsets", "producer")
+    __slots__ = ("functions", "graph", "ir_version", "opsets", "producer", "source")
 
-    def __init__(self) -> None:
+    def __init__(self, source: ProtoSource) -> None:
+        self.source = source
         self.ir_version: int | None = None
         self.producer: str | None = None
         self.opsets: dict[str, int] = {}
@@ -47,7 +48,7 @@ def read_model(source: ByteSource, files: ExternalFiles) -> Model:
     """Walk one model. Raises MalformedError when it breaks the wire format or has no graph."""
     wire = WireReader(source)
     proto = ProtoSource(wire, files)
-    model = Model()
+    model = Model(proto)
     graphs: list[Span] = []
     name = version = ""
     for key, begin, end in wire.fields(0, source.size):

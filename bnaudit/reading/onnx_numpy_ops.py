@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from bnaudit.reading.onnx_numpy_shapes import SHAPE_OPERATORS
-from bnaudit.reading.onnx_numpy_types import MOST_VALUES, Constant, cast, cast_like, constant, dequantize, quantize
+from bnaudit.reading.onnx_numpy_types import MOST_VALUES, Constant, cast, constant, dequantize, quantize
 from bnaudit.reading.onnx_scope import Site
 
 if TYPE_CHECKING:
@@ -179,7 +179,6 @@ OPERATORS: dict[str, Callable[[Site, Arrays], NDArray[Any] | list[NDArray[Any]]]
 TYPED_OPERATORS: dict[str, Callable[[Site, list[Constant | None]], Constant]] = {
     "Constant": constant,
     "Cast": cast,
-    "CastLike": cast_like,
     "DequantizeLinear": dequantize,
     "QuantizeLinear": quantize,
     "com.microsoft.DequantizeLinear": dequantize,

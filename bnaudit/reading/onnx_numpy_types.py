@@ -58,13 +58,8 @@ def cast(site: Site, arguments: list[Constant | None]) -> Constant:
     if target is None:
         raise ValueError("a cast to nothing")
     if target.text is not None:
-        return _as_type(_given(arguments, 0), _EARLY_NAMES.get(target.text, target.text.lower()))
-    return _as_type(_given(arguments, 0), DTYPES[target.i or 0])
-
-
-def cast_like(site: Site, arguments: list[Constant | None]) -> Constant:
-    """CastLike, where the second input is a constant too."""
-    return _as_type(_given(arguments, 0), _given(arguments, 1).dtype)
+        return as_type(_given(arguments, 0), _EARLY_NAMES.get(target.text, target.text.lower()))
+    return as_type(_given(arguments, 0), DTYPES[target.i or 0])
 
 
 def dequantize(site: Site, arguments: list[Constant | None]) -> Constant:
@@ -95,7 +90,8 @@ def quantize(site: Site, arguments: list[Constant | None]) -> Constant:
     return Constant(np.clip(rounded, low, high).astype(np.dtype(dtype)), dtype)
 
 
-def _as_type(value: Constant, dtype: str) -> Constant:
+def as_type(value: Constant, dtype: str) -> Constant:
+    """The same values in another element type. Raises TypeError for one that NumPy does not have."""
     import numpy as np
 
     if dtype == "bfloat16":

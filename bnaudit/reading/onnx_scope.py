@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bnaudit.errors import MalformedError
-from bnaudit.reading.onnx_graph import Attribute, Graph, Node, ProtoSource, ValueInfo, read_graph
+from bnaudit.reading.onnx_graph import Attribute, Graph, Node, ValueInfo, read_graph
 from bnaudit.reading.onnx_model import Function, Model
 from bnaudit.reading.onnx_tensor import OnnxTensor, SparseTensor
 
@@ -156,31 +156,33 @@ class Scope:
         "_producers",
         "_values",
         "body",
+        "branch",
         "caller",
         "function",
         "model",
         "opsets",
         "sites",
-        "source",
         "where",
     )
 
     def __init__(
         self,
         model: Model,
-        source: ProtoSource,
         body: Graph,
         *,
         caller: Site | None = None,
         function: Function | None = None,
         where: str = "",
+        branch: str = "",
     ) -> None:
         self.model = model
-        self.source = source
         self.body = body
         self.caller = caller
         self.function = function
         self.where = where
+        """The way from the main graph, `layer_3/If_7.then_branch/`."""
+        self.branch = branch
+        """The same without function calls, which parameters are handed through."""
         self._depth: int = 0 if caller is None else caller.scope._depth + 1
         if self._depth > MOST_CALLS:
             raise MalformedError(f"more than {MOST_CALLS} functions in one another", where=where[:200])
@@ -236,11 +238,11 @@ class Scope:
             self._charge(function.body)
             self._callees[site] = Scope(
                 self.model,
-                self.source,
                 function.body,
                 caller=site,
                 function=function,
                 where=f"{self.where}{site.label}/",
+                branch=self.branch,
             )
         return self._callees[site]
 
@@ -250,10 +252,10 @@ class Scope:
             self._bodies[site] = {
                 name: Scope(
                     self.model,
-                    self.source,
-                    read_graph(self.source, [attribute.graph], self._depth + 1),
+                    read_graph(self.model.source, [attribute.graph], self._depth + 1),
                     caller=site,
                     where=f"{self.where}{site.label}.{name}/",
+                    branch=f"{self.branch}{site.label}.{name}/",
                 )
                 for name, attribute in site.node.attributes.items()
                 if attribute.graph is not None
@@ -262,7 +264,7 @@ class Scope:
 
     def _charge(self, body: Graph) -> None:
         for _ in range(len(body.nodes) + 1):
-            self.source.charge()
+            self.model.source.charge()
 
 
 def walk(scope: Scope) -> Iterator[Site]:
@@ -275,3 +277,15 @@ def walk(scope: Scope) -> Iterator[Site]:
         yield site
         for body in site.bodies.values():
             yield from walk(body)
+
+
+def stored_tensor(value: Value) -> OnnxTensor | SparseTensor | None:
+    """The initializer or Constant node that a value is, through nodes that only hand it on; else None."""
+    origin = value.origin()
+    if origin.tensor is not None:
+        return origin.tensor
+    site = origin.site
+    if site is None or site.operator != "Constant":
+        return None
+    found = [site.attribute(name) for name in ("value", "sparse_value")]
+    return next((attribute.tensor or attribute.sparse for attribute in found if attribute is not None), None)

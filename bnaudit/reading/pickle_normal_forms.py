@@ -96,7 +96,7 @@ def _embedded(state: PickleState, callee: Global, args: tuple[object, ...]) -> E
     given = args[0] if len(args) == 1 else None
     if isinstance(given, bytes):
         given = LazyBytes(MemorySource(given, state.source.name, state.source), 0, len(given), text=False)
-    if type(given) is not LazyBytes or given.text:
+    if not isinstance(given, LazyBytes) or given.text:
         return None
     made = EmbeddedFile(callee, given)
     state.embedded.append(made)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from bnaudit.description import Carrier, Evidence, Gap, NormKind, NormLayer, Part, StoredTensor
 from bnaudit.errors import UnreadableError
@@ -83,12 +82,11 @@ def _statistics_shapes(group: Group) -> list[tuple[int, ...]]:
 
 
 def _read(name: str, ref: TensorRef, gaps: list[Gap]) -> StoredTensor:
+    if not ref.is_parameter:
+        ref.requires_grad = None  # state_dict() detaches: its False says nothing about the parameter that it was
     tensor, why = stored(name, ref)
     if why:
         gaps.append(Gap(where=name, why=why, hides_norms=False))
-    if tensor.requires_grad is not None and not ref.is_parameter:
-        # state_dict() detaches: False says nothing about the parameter that it was.
-        return replace(tensor, requires_grad=None)
     return tensor
 
 

@@ -91,15 +91,14 @@ class TorchTensors:
         part, storages = _storage(args, self._storages)
         shape, strides, offset = _sizes(args, 2), _sizes(args, 3), args[1] if len(args) > 1 else None
         if part is None or shape is None or strides is None or not isinstance(offset, int):
-            why = MalformedError("a tensor whose storage, sizes or strides are not what torch writes")
-            return UnreadableTensor(why, shape=shape or ())
+            return UnreadableTensor(_why(args), shape=shape or ())
         return StridedTensor(
             storages,
             part,
             dtype or part.dtype,
             Layout(offset, shape, strides),
             requires_grad=_flag(args, 4),
-            big_endian=self._big_endian,
+            big_endian=self._big_endian and dtype is None,  # torch swaps typed storages only
             negated=negated,
         )
 
@@ -175,6 +174,13 @@ class TorchTensors:
 def _unread(what: str, dtype: str, shape: tuple[int, ...] | None, requires_grad: bool | None) -> TensorRef:
     why = UnreadableError(f"{what} is not read", remedy="save norm layers as plain dense tensors")
     return UnreadableTensor(why, dtype, shape or (), requires_grad)
+
+
+def _why(args: Args) -> UnreadableError:
+    """Why rebuild arguments are no tensor: the embedded file that holds the storage says it best."""
+    if args and isinstance(args[0], EmbeddedFile) and args[0].error is not None:
+        return args[0].error
+    return MalformedError("a tensor whose storage, sizes or strides are not what torch writes")
 
 
 def _storage(args: Args, storages: Storages) -> tuple[StoragePart | None, Storages]:

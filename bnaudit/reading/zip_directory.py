@@ -18,6 +18,8 @@ from bnaudit.reading.zip_end import CentralDirectory, find_central_directory, zi
 
 _ENTRY = Struct("<4s6H3I5H2I")
 _LOCAL = Struct("<4s5H3I2H")
+_uint32 = Struct("<I").unpack_from
+_three_lengths = Struct("<3H").unpack_from
 _ENTRY_SIGNATURE = b"PK\x01\x02"
 _LOCAL_SIGNATURE = b"PK\x03\x04"
 _STORED, _DEFLATED = 0, 8
@@ -96,11 +98,10 @@ class ZipDirectory:
     def _index(self, end: CentralDirectory) -> dict[str, int]:
         """Name to the offset of its entry in the directory."""
         data, position, places = self._data, 0, {}
-        lengths = Struct("<3H").unpack_from
         for number in range(end.entries):
             if data[position : position + 4] != _ENTRY_SIGNATURE or position + _ENTRY.size > len(data):
                 raise self._broken(f"entry {number} of {end.entries} is not there")
-            name_length, extra, comment = lengths(data, position + 28)
+            name_length, extra, comment = _three_lengths(data, position + 28)
             start = position + _ENTRY.size
             raw = data[start : start + name_length]
             name = raw.decode("utf-8", "backslashreplace")
@@ -135,10 +136,16 @@ class ZipDirectory:
             raise self._broken("a member starts behind the directory")
         return _Entry(flags, method, packed, size, self._base + header)
 
+    def _header(self, position: int) -> int:
+        """Offset of a member's local header: `_decode(position).header` without the rest."""
+        header: int = _uint32(self._data, position + 42)[0]
+        wide = header == _ABSENT or self._base + header > self._limit
+        return self._decode(position).header if wide else self._base + header
+
     def _data_offset(self, name: str, entry: _Entry) -> int:
         """Where the data of a member starts; it must end before whatever comes next."""
         if self._headers is None:
-            self._headers = array("Q", sorted(self._decode(place).header for place in self._places.values()))
+            self._headers = array("Q", sorted(map(self._header, self._places.values())))
         following = bisect_right(self._headers, entry.header)
         limit = self._headers[following] if following < len(self._headers) else self._limit
         if entry.header + _LOCAL.size > limit:
