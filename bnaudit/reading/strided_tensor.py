@@ -121,11 +121,12 @@ class StridedTensor(TensorRef):
         code = raw_type(self.dtype, self._big_endian)
         layout.check()
         source = self._storages.find(self._part.key)
+        start = self._start(source, width)
         if prod(self.shape) * width > source.caps.value_bytes:
             raise CapExceededError(
                 f"a norm tensor of {prod(self.shape)} elements", where=source.name, cap="value_bytes"
             )
-        data = source.read_tensor(self._start(source, width), layout.span * width)
+        data = source.read_tensor(start, layout.span * width)
         strides = tuple(stride * width for stride in layout.strides)
         if 0 in self.shape:
             return widen(np.empty(self.shape, code), self.dtype)
