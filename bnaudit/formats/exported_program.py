@@ -30,13 +30,14 @@ def read(candidate: Candidate) -> Description:
 
     assert candidate.source is not None  # claimed by its content
     source: ByteSource = candidate.source
-    archive = ExportedArchive(source)
-    programs = archive.programs(_programs(candidate))
-    described = [
-        describe_program(entry.name if len(programs) > 1 else "", entry.program, entry.refs, source.caps)
-        for entry in programs
-    ]
-    version = programs[0].program.get("torch_version")
+    archive, members = ExportedArchive(source), _programs(candidate)
+    parts, gaps, version = [], [], None
+    for entry in archive.programs(members):
+        name = entry.name if len(members) > 1 else ""
+        part, unread = describe_program(name, entry.program, entry.refs, source.caps)
+        parts.append(part)
+        gaps += unread
+        version = version or entry.program.get("torch_version")
     return Description(
         artifact=Artifact(
             path=str(candidate.path),
@@ -45,8 +46,8 @@ def read(candidate: Candidate) -> Description:
             bytes_read=source.bytes_read,
             producer=f"pytorch {version}" if isinstance(version, str) else None,
         ),
-        parts=tuple(part for part, _ in described),
-        gaps=(*archive.gaps, *(gap for _, gaps in described for gap in gaps)),
+        parts=tuple(parts),
+        gaps=(*archive.gaps, *gaps),
         imports=archive.pickles.imports.imports(),
     )
 
