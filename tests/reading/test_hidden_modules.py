@@ -130,6 +130,11 @@ def test_the_same_object_registered_is_not_hidden(tmp_path: Path) -> None:
     assert paths(Net(res2=stage, stages=[stage], first=stage[0], lookup={"bn": stage[0]}), tmp_path) == []
 
 
+def test_what_a_registered_module_hides_is_named_by_its_registered_path(tmp_path: Path) -> None:
+    stage = Net(norms=[bn()])
+    assert paths(Net(stages=[stage], res2=stage), tmp_path) == ["res2.norms[0]"]
+
+
 def test_registered_anywhere_later_counts_too(tmp_path: Path) -> None:
     norm = bn()
     assert paths(nn.Sequential(Net(parents=[norm]), nn.Sequential(norm)), tmp_path) == []

@@ -149,6 +149,21 @@ def test_nothing_to_train_is_none_trainable(tmp_path: Path) -> None:
     assert (part.trainable, part.frozen) == (0, 0)
 
 
+def test_gradients_that_the_pickle_does_not_mention_are_unknown(tmp_path: Path) -> None:
+    """PyTorch before 0.4 rebuilt tensors without a flag."""
+    module = StateOf("Container", {})
+    module.parameters = {"weight": FlaglessTensor()}
+    part = part_of(module, tmp_path)
+    assert (part.tensors, part.trainable, part.frozen) == (1, None, None)
+
+
+class FlaglessTensor:
+    """Pickles as PyTorch 0.3 wrote tensors."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return torch._utils._rebuild_tensor, (torch.zeros(3)._typed_storage(), 0, (3,), (1,))
+
+
 def test_shared_modules_are_listed_once_under_their_first_name(tmp_path: Path) -> None:
     norm = nn.BatchNorm1d(2)
     module = nn.ModuleDict({"a": nn.Sequential(norm, nn.ReLU()), "b": norm, "c": nn.BatchNorm1d(2)})
@@ -294,10 +309,12 @@ class StateOf:
     def __init__(self, class_name: str, children: dict[str, object]) -> None:
         self.class_name = class_name
         self.children = children
+        self.parameters: dict[str, object] = {}
+        self.buffers: dict[str, object] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
-        state = {"training": True, "_modules": self.children, "_parameters": {}, "_buffers": {}}
-        return globals()[self.class_name], (), state
+        state = {"_modules": self.children, "_parameters": self.parameters, "_buffers": self.buffers}
+        return globals()[self.class_name], (), {"training": True, **state}
 
 
 def test_a_graph_module_is_read_from_the_dict_it_reduces_to(tmp_path: Path) -> None:
@@ -431,6 +448,35 @@ def fill(pickle: bytes) -> bytes:
     for key in (b"<modules>", b"<parameters>", b"<buffers>"):
         pickle = pickle.replace(key, b"(lp0\n")
     return pickle
+
+
+@pytest.mark.parametrize("requires_grad", [True, False])
+@pytest.mark.parametrize("arguments", [1, 0], ids=["0.2 and 0.3", "0.1"])
+def test_variables_from_before_0_4_are_read(tmp_path: Path, requires_grad: bool, arguments: int) -> None:
+    module = StateOf("Container", {"bn": StateOf("BatchNorm2d", {})})
+    norm = module.children["bn"]
+    assert isinstance(norm, StateOf)
+    norm.parameters = {"weight": OldParameter(torch.tensor([1.0, 2.5]), requires_grad, arguments), "bias": None}
+    norm.buffers = {"running_mean": torch.zeros(2), "running_var": torch.ones(2)}
+    (layer,) = part_of(module, tmp_path).layers
+    assert layer.kind is NormKind.BATCH and layer.requires_grad is requires_grad
+    np.testing.assert_array_equal(layer.gamma, [1.0, 2.5])
+
+
+class BatchNorm2d:
+    """A module by its state alone."""
+
+
+class OldParameter:
+    """Pickles as Variable did: the data as the argument and (requires_grad, volatile, hooks), or all of it as state."""
+
+    def __init__(self, data: torch.Tensor, requires_grad: bool, arguments: int) -> None:
+        self.reduced: tuple[object, ...] = (data,), (requires_grad, False, OrderedDict())
+        if not arguments:
+            self.reduced = (), (data, None, OrderedDict(), requires_grad, False)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return nn.Parameter, *self.reduced
 
 
 def test_a_module_that_contains_itself_ends(tmp_path: Path) -> None:
