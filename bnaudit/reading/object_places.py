@@ -5,7 +5,8 @@ from __future__ import annotations
 from bnaudit.reading.module_objects import PickledModule, pairs_of
 from bnaudit.reading.stand_ins import Call, PickleDict
 
-_LONGEST_PATH = 1000
+_LONGEST_PATH = 300
+_MOST_STEPS = 300
 _INERT = ("torch._utils.", "torch._tensor.", "torch.storage.", "torch.Size", "numpy.")
 """Calls that make tensors and arrays: nothing but numbers is inside."""
 _GETATTR = ("builtins.getattr", "__builtin__.getattr")
@@ -26,8 +27,10 @@ class Place:
     def written(self) -> str:
         """The path; of a very long one only the end, after an ellipsis."""
         before, after, place = "", "", self
-        while len(before) + len(after) <= _LONGEST_PATH:
+        for _ in range(_MOST_STEPS):
             before, after = before + place.prefix, place.suffix + after
+            if len(before) + len(after) > _LONGEST_PATH:
+                break
             if place.parent is None:
                 return before + after.removeprefix(".")
             place = place.parent

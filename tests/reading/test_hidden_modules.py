@@ -12,10 +12,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pickled_modules import part_of
+from pickled_modules import NoTensors, part_of
 from torch import nn
 
 from bnaudit.description import HiddenModule
+from bnaudit.reading.module_tree import describe_module
+from bnaudit.reading.stand_ins import Call, Global, PickleDict
 
 Pair = namedtuple("Pair", "first second")
 
@@ -207,6 +209,28 @@ def test_a_long_list_of_texts_and_numbers_costs_nothing_per_module(tmp_path: Pat
     module = Net(children_=nn.ModuleList(Net(vocabulary=shared, bn=bn()) for _ in range(50)))
     part = part_of(module, tmp_path)
     assert len(part.layers) == 50 and part.hidden == ()
+
+
+@pytest.mark.parametrize("key", ["k" * 4000, "k"])
+def test_many_modules_at_the_end_of_a_long_way_take_bounded_time(key: str) -> None:
+    """Each path is cut: 20,000 of them written out in full would be 8 GB."""
+    chain: object = [module_call("torch.nn.modules.dropout.Dropout", p=0.5, training=True) for _ in range(20_000)]
+    for _ in range(100 if len(key) > 1 else 100_000):
+        link = PickleDict()
+        link[key] = chain
+        chain = link
+    part, gaps = describe_module(module_call("models.Net", way=chain), NoTensors(), "")
+    assert len(part.hidden) == 20_000 and gaps == ()
+    assert all(len(found.path) <= 301 and found.path.startswith("…") for found in part.hidden)
+
+
+def module_call(class_name: str, **attributes: object) -> Call:
+    state = PickleDict()
+    for key, value in {**attributes, **{key: PickleDict() for key in ("_modules", "_parameters", "_buffers")}}.items():
+        state[key] = value
+    call = Call(Global(*class_name.rsplit(".", 1)), ())
+    call.state = state
+    return call
 
 
 # Any tree: eval() of torch decides what is hidden
