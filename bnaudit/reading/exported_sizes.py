@@ -54,7 +54,7 @@ class Size(NamedTuple):
 def size_of(raw: object) -> Size:
     """A SymInt of the schema: `{"as_int": 3}`, or `{"as_expr": {"expr_str": …, "hint": {"as_int": 4}}}`."""
     plain = raw.get("as_int") if isinstance(raw, dict) else None
-    if isinstance(plain, int):
+    if isinstance(plain, int) and not isinstance(plain, bool):
         return Size(plain, plain)
     expression = object_at(raw, "as_expr")
     hint = object_at(expression, "hint").get("as_int")

@@ -22,6 +22,8 @@ from bnaudit.reading.zip_directory import ZipDirectory
 from bnaudit.reading.zip_storages import ZipStorages, is_big_endian
 
 _STRIDED = 7
+_LARGEST = 1 << 48
+"""Sizes and strides beyond this do not fit the address space once they count bytes."""
 
 
 class PickleReader:
@@ -87,7 +89,13 @@ class ConfiguredWeights:
         strides, offset = _integers(meta, "strides"), size_of(meta.get("storage_offset")).value
         requires_grad = meta.get("requires_grad")
         grad = requires_grad if isinstance(requires_grad, bool) else None
-        if shape is None or strides is None or not isinstance(offset, int) or meta.get("layout", _STRIDED) != _STRIDED:
+        if (
+            shape is None
+            or strides is None
+            or not isinstance(offset, int)
+            or offset >= _LARGEST
+            or meta.get("layout", _STRIDED) != _STRIDED
+        ):
             why = UnreadableError("a weight that is not dense", remedy="save norm layers as plain dense tensors")
             ref: TensorRef = UnreadableTensor(why, dtype, shape or (), grad)
         elif entry.get("use_pickle"):
@@ -122,5 +130,5 @@ def _integers(meta: JsonObject, key: str) -> tuple[int, ...] | None:
     if not isinstance(meta.get(key), list):
         return None
     sizes = [size_of(entry).value for entry in list_at(meta, key)]
-    whole = tuple(size for size in sizes if isinstance(size, int))
+    whole = tuple(size for size in sizes if isinstance(size, int) and size < _LARGEST)
     return whole if len(whole) == len(sizes) else None
