@@ -34,7 +34,7 @@ def batch_norm(site: Site, analysis: Analysis) -> NormLayer | None:
         momentum=round(1 - decimal(site.real("momentum", 0.9)), 9),
         affine=weight is not None or bias is not None,
         tracks_statistics=mean is not None and var is not None and not (per_sample and training),
-        graph_training=None if per_sample else training,
+        graph_training=None if per_sample and training else training,
         statistics_from_input=None if per_sample or training else from_input,
         weight=weight,
         bias=bias,

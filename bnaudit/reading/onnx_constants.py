@@ -6,18 +6,21 @@ float32 and rounded after every step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 
 from bnaudit.errors import UnreadableError
+from bnaudit.reading.onnx_declared import OPEN, declared_dtype, fixed_sizes, open_shape
 from bnaudit.reading.onnx_dependence import Dependence
-from bnaudit.reading.onnx_dtypes import DTYPES, round_to_bfloat16
+from bnaudit.reading.onnx_dtypes import round_to_bfloat16
 from bnaudit.reading.onnx_numpy_ops import OPERATORS, TYPED_OPERATORS
 from bnaudit.reading.onnx_numpy_types import MOST_VALUES, Constant, as_type
-from bnaudit.reading.onnx_scope import Site, Value, stored_tensor
+from bnaudit.reading.onnx_scope import Site, Value
 
 MOST_WORK = 1 << 27
 """Elements of all evaluated constants of one file."""
+
+
+_PICKING = ("Gather", "Slice")
 
 
 class UnevaluableError(Exception):
@@ -76,9 +79,13 @@ class Constants:
         site = value.site
         if site is None or not self._dependence.is_constant(value):
             return []
-        if _sizes(site) is not None:
-            return []
-        needs = site.inputs[:1] if site.operator == "CastLike" else site.inputs
+        needs = site.inputs
+        if site.operator == "CastLike":
+            needs = needs[:1]
+        elif site.operator in ("Shape", "Size") and fixed_sizes(site) is not None:
+            needs = []
+        elif site.operator in _PICKING and open_shape(site) is not None:
+            needs = needs[1:]
         if site.operator == "If" and needs and needs[0] in self._known:
             branch = self._branch(site, value)
             needs = [] if branch is None else [branch]
@@ -100,8 +107,6 @@ class Constants:
             return UnevaluableError(f"{value.name} does not fit together ({type(error).__name__})")
 
     def _compute(self, value: Value) -> Constant:
-        import numpy as np
-
         if value.tensor is not None:
             return self._load(value)
         site = value.site
@@ -112,9 +117,8 @@ class Constants:
             if branch is None:
                 raise UnevaluableError(f"{site.label} has no such result")
             return self._argument(branch)
-        sizes = _sizes(site)
-        if sizes is not None:
-            return Constant(np.array(sizes, np.int64), "int64")
+        if site.operator in ("Shape", "Size"):
+            return self._shape(site)
         return self._apply(site, value)
 
     def _load(self, value: Value) -> Constant:
@@ -129,8 +133,12 @@ class Constants:
     def _apply(self, site: Site, value: Value) -> Constant:
         names = site.node.inputs
         if site.operator == "CastLike":
-            return as_type(self._argument(site.inputs[0]), _dtype(site.inputs[1]) or "")
-        arguments = [self._argument(found) if (found := site.input(i)) else None for i in range(len(names))]
+            return as_type(self._argument(site.inputs[0]), declared_dtype(site.inputs[1]) or "")
+        free = open_shape(site) if site.operator in _PICKING else None
+        first = 0 if free is None else 1
+        arguments = [self._argument(found) if (found := site.input(i)) else None for i in range(first, len(names))]
+        if free is not None:
+            arguments.insert(0, free)
         typed = TYPED_OPERATORS.get(site.operator)
         if typed is not None:
             return Constant(*typed(site, arguments))
@@ -139,6 +147,8 @@ class Constants:
             raise UnevaluableError(f"{site.label} is a {site.operator}, which is not worked out")
         result = operator(site, [argument and argument.array for argument in arguments])
         array = result[value.index] if isinstance(result, list) else result
+        if free is not None and (array == OPEN).any():
+            raise UnevaluableError(f"{value.name} is a size that the file leaves open")
         if array.dtype == "float32" and any(argument and argument.dtype == "bfloat16" for argument in arguments):
             return Constant(round_to_bfloat16(array).reshape(array.shape), "bfloat16")
         return Constant(array, str(array.dtype))
@@ -160,78 +170,19 @@ class Constants:
             return None
         return body.value(body.body.outputs[value.index])
 
+    def _shape(self, site: Site) -> Constant:
+        import numpy as np
+
+        sizes = fixed_sizes(site)
+        if sizes is None:
+            sizes = list(self._argument(site.inputs[0]).array.shape)
+            if site.operator == "Shape":
+                sizes = sizes[site.integer("start", 0) : site.integer("end", len(sizes))]
+        return Constant(np.array(sizes if site.operator == "Shape" else prod(sizes), np.int64), "int64")
+
     def _charge(self, count: int, value: Value) -> None:
         if count > MOST_VALUES:
             raise UnevaluableError(f"{value.name} has {count} values, too many to work out")
         self._work -= max(count, 1)
         if self._work < 0:
             raise UnevaluableError("the constants of this file are too many to work out")
-
-
-def _sizes(site: Site) -> int | list[int] | None:
-    """What Shape, Size or a Gather of one size of a Shape gives, when the file fixes the sizes it asks for."""
-    if site.operator == "Gather":
-        shape, index = site.input(0), site.input(1)
-        inner = shape.origin().site if shape is not None else None
-        position = _small_integer(index)
-        sizes = _known_sizes(inner) if inner is not None and inner.operator == "Shape" else None
-        if sizes is None or position is None or not -len(sizes) <= position < len(sizes):
-            return None
-        return sizes[position]
-    if site.operator not in ("Shape", "Size"):
-        return None
-    known = _known_sizes(site)
-    if known is None or None in known:
-        return None
-    fixed = [size for size in known if size is not None]
-    return fixed if site.operator == "Shape" else prod(fixed)
-
-
-def _known_sizes(site: Site) -> list[int | None] | None:
-    """The sizes that a Shape node looks at, None for a free one; None in all when the file does not state the rank."""
-    value = site.input(0)
-    shape: Sequence[int | str | None] | None = None
-    if value is not None and value.tensor is not None:
-        shape = value.tensor.shape
-    elif value is not None and value.info is not None:
-        shape = value.info.shape
-    if shape is None:
-        return None
-    seen = shape[site.integer("start", 0) : site.integer("end", len(shape))] if site.operator == "Shape" else shape
-    return [size if isinstance(size, int) else None for size in seen]
-
-
-def _small_integer(value: Value | None) -> int | None:
-    """A scalar index, from a Constant node or an initializer."""
-    if value is None:
-        return None
-    tensor = stored_tensor(value)
-    try:
-        number = tensor.native() if tensor is not None and tensor.shape == () else None
-    except UnreadableError:
-        return None
-    if number is not None and number.dtype.kind == "i":
-        return int(number)
-    site = value.origin().site
-    attribute = site.attribute("value_int") if site is not None and site.operator == "Constant" else None
-    return attribute.i if attribute is not None else None
-
-
-def _dtype(value: Value) -> str | None:
-    """The element type of a value, as the file states it for the value or for what it was computed from."""
-    current: Value | None = value
-    for _ in range(100):
-        if current is None:
-            return None
-        if current.tensor is not None:
-            return current.tensor.dtype
-        if current.info is not None and current.info.dtype in DTYPES.values():
-            return current.info.dtype
-        site = current.site
-        if site is None:
-            return None
-        target = site.attribute("to") if site.operator == "Cast" else None
-        if target is not None:
-            return DTYPES.get(target.i or 0)
-        current = site.input(1 if site.operator == "CastLike" else 0)
-    return None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bnaudit.description import Evidence, NormKind, NormLayer
 from bnaudit.reading.onnx_analysis import Analysis, decimal, parameter_names
-from bnaudit.reading.onnx_scope import Site
+from bnaudit.reading.onnx_scope import Site, Value
 
 
 class Operator(NamedTuple):
@@ -78,18 +78,28 @@ def axis_norm(site: Site, analysis: Analysis) -> NormLayer | None:
     data = site.input(0)
     if data is None or analysis.is_constant(data):
         return None
-    axes = _axes(site)
-    over_batch = 0 in axes
-    from_input = over_batch and analysis.axes.is_free_batch(data, 0)
+    kind = _kind(site, data, analysis)
     return NormLayer(
         name=analysis.names.name(site),
-        kind=NormKind.BATCH if over_batch else _kind(site, axes),
+        kind=kind,
         evidence=Evidence.OPERATOR,
         class_name=site.operator,
         affine=False,
-        tracks_statistics=False,
-        statistics_from_input=True if from_input else None,
+        tracks_statistics=None if kind is NormKind.UNKNOWN else False,
+        statistics_from_input=True if kind is NormKind.BATCH else None,
     )
+
+
+def _kind(site: Site, data: Value, analysis: Analysis) -> NormKind:
+    """Over the first axis: batch norm when that is a batch of any size, else it cannot be told."""
+    axes = _axes(site)
+    if 0 in axes:
+        if analysis.axes.is_made_one(data):
+            return NormKind.INSTANCE
+        return NormKind.BATCH if analysis.axes.is_free_batch(data, 0) else NormKind.UNKNOWN
+    if site.operator == "LpNormalization":
+        return NormKind.RMS
+    return NormKind.LAYER if 1 in axes or axes == [-1] else NormKind.INSTANCE
 
 
 def _axes(site: Site) -> list[int]:
@@ -99,12 +109,6 @@ def _axes(site: Site) -> list[int]:
         return [0, 1, 2, 3] if site.integer("across_channels", 0) else [0, 2, 3]
     axes = site.integers("axes")
     return [0, 2, 3] if axes is None else axes
-
-
-def _kind(site: Site, axes: list[int]) -> NormKind:
-    if site.operator == "LpNormalization":
-        return NormKind.RMS
-    return NormKind.LAYER if 1 in axes or axes == [-1] else NormKind.INSTANCE
 
 
 def _channels(site: Site, operator: Operator, analysis: Analysis) -> int | None:

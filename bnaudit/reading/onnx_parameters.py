@@ -11,8 +11,6 @@ from bnaudit.reading.onnx_scope import Value, stored_tensor
 from bnaudit.reading.onnx_tensor import widened
 from bnaudit.reading.tensor_refs import stored
 
-_REPEATING = ("Tile", "Expand")
-
 
 class Parameters:
     """Makes a StoredTensor of a value, each once, and keeps why one could not be read."""
@@ -69,7 +67,7 @@ class Parameters:
     def _repeated(self, value: Value) -> StoredTensor | None:
         """What is repeated as often as the batch is large, which no file says: the parameter before it is repeated."""
         site = value.origin().site
-        if site is None or site.operator not in _REPEATING:
+        if site is None or site.operator != "Tile":
             return None
         return self.stored(site.input(0))
 

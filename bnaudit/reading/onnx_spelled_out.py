@@ -57,7 +57,7 @@ def spelled_out(site: Site, analysis: Analysis) -> NormLayer | None:
         declared_channels=_channels(spread, analysis),
         eps=None if eps is None else decimal(eps),
         affine=weight is not None or bias is not None,
-        tracks_statistics=False,
+        tracks_statistics=None if kind is NormKind.UNKNOWN else False,
         statistics_from_input=from_input,
         spelled_out=True,
         weight=weight,
