@@ -9,6 +9,7 @@ from bnaudit.errors import CapExceededError, MalformedError, UnreadableError
 from bnaudit.reading.torchscript_source import attribute_name, definitions, parse_definition
 from bnaudit.reading.zip_directory import ZipDirectory
 
+_MOST_GAPS = 100
 _CODE_BYTES = 16 << 20
 """Bytes of all code files that are looked at (ResNet-152: 0.6 MB). A syntax tree takes about 50 times as much."""
 
@@ -71,6 +72,7 @@ class CodeLibrary:
 
     def __init__(self, members: ZipDirectory, prefix: str) -> None:
         self.gaps: list[Gap] = []
+        self._known: set[Gap] = set()
         self._members = members
         self._folder = f"{prefix}code/"
         self._texts: dict[str, dict[str, str]] = {}
@@ -87,8 +89,8 @@ class CodeLibrary:
         return self._classes[qualified]
 
     def require(self, qualified: str) -> None:
-        """Report a class whose code is wanted and not there."""
-        if self.is_there and self.class_code(qualified) is None and all(gap.where != qualified for gap in self.gaps):
+        """Report a class or function whose code is wanted and not there."""
+        if self.is_there and not self._has(qualified):
             self.report(qualified, "its code is not in the archive")
 
     def function(self, qualified: str) -> ast.FunctionDef | None:
@@ -99,10 +101,20 @@ class CodeLibrary:
         return self._functions[qualified]
 
     def report(self, where: str, why: str, *, hides_norms: bool = True) -> None:
-        """Record that something is not read, once."""
+        """Record that something is not read, once; beyond 100 gaps only that there are more."""
         gap = Gap(where=where, why=why, hides_norms=hides_norms)
-        if gap not in self.gaps:
-            self.gaps.append(gap)
+        if gap in self._known or len(self.gaps) > _MOST_GAPS:
+            return
+        if len(self.gaps) == _MOST_GAPS:
+            gap = Gap(where="code/", why=f"more than {_MOST_GAPS} parts cannot be read; the others are not listed")
+        self._known.add(gap)
+        self.gaps.append(gap)
+
+    def _has(self, qualified: str) -> bool:
+        """A member of a class (`__torch__.Color.RED`, `__torch__.Pair.__new__`) is there with the class."""
+        module, _, name = qualified.rpartition(".")
+        outer, _, owner = module.rpartition(".")
+        return name in self._file(module) or owner in self._file(outer)
 
     def _definition(self, qualified: str) -> ast.ClassDef | ast.FunctionDef | None:
         module, _, name = qualified.rpartition(".")

@@ -184,9 +184,8 @@ class Expressions(ABC):
         function = self.library.function(name)
         if function is not None:
             return self.invoke(function, arguments, keywords, frame)
-        owner = name.rpartition(".")[0]
-        if not any(map(self.library.class_code, (name, owner))) and not name.startswith(_CUSTOM):
-            self.library.report(name, "its code is not in the archive")
+        if not name.startswith(_CUSTOM):
+            self.library.require(name)
         return UNKNOWN
 
     def _method(self, base: ScriptObject | OneOf, name: str, node: ast.Call, frame: Frame) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bnaudit.errors import BnauditError
+from bnaudit.errors import CapExceededError, UnreadableError
 from bnaudit.reading.torchscript_code import CodeLibrary
 from bnaudit.reading.torchscript_interpreter import Interpreter
 from bnaudit.reading.torchscript_objects import ScriptObject
@@ -68,14 +68,17 @@ def _is_none(value: Value | None) -> bool:
 
 
 class Reached:
-    """All that the code of an archive reaches from its root, and from objects that nothing else reaches."""
+    """All that the code of an archive reaches from its root, and from objects that nothing else reaches.
+
+    `nodes` is the cap on what one pass may follow: an expression costs about as much as five nodes of a graph.
+    """
 
     def __init__(
         self, library: CodeLibrary, objects: Sequence[ScriptObject], constants: Sequence[Value], nodes: int
     ) -> None:
         self._library = library
         self._passes = [
-            Interpreter(library, constants, training=training, nodes=nodes // 2) for training in (False, True)
+            Interpreter(library, constants, training=training, nodes=nodes // 5) for training in (False, True)
         ]
         for interpreter in self._passes:
             self._follow_all(interpreter, objects)
@@ -99,8 +102,15 @@ class Reached:
             if not target.is_custom_class:
                 self._library.require(target.type_name)
             for method in self._entries(target, is_root=position == 0):
-                if position == 0 or id(target) not in interpreter.visited:
-                    self._follow(interpreter, target, method)
+                if position and id(target) in interpreter.visited:
+                    break
+                try:
+                    interpreter.follow(target, method)
+                except CapExceededError as error:
+                    self._library.report(target.name_of(method), str(error))
+                    return
+                except UnreadableError as error:
+                    self._library.report(target.name_of(method), str(error))
 
     def _entries(self, target: ScriptObject, is_root: bool) -> Iterator[str]:
         """`forward`; of the root also what else it exports."""
@@ -111,12 +121,6 @@ class Reached:
         for name in methods if is_root or "forward" not in methods else ():
             if name != "forward" and not name.startswith("__"):
                 yield name
-
-    def _follow(self, interpreter: Interpreter, target: ScriptObject, method: str) -> None:
-        try:
-            interpreter.follow(target, method)
-        except BnauditError as error:
-            self._library.report(target.name_of(method), str(error))
 
 
 def _merge(in_eval: list[OperatorCall], in_training: list[OperatorCall]) -> Iterator[Site]:
