@@ -23,7 +23,7 @@ _MODEL_NAME = (
 )
 _ARCHIVE_ENDING = r"(?i)(\.(gz|bz2|xz|zst|zstd|lz4|7z|rar))+$"
 _RECORD = (
-    r"^([^/]+/)?(data\.pkl|constants\.pkl|model\.json|models/[^/]+\.json|serialized_exported_program\.json|[^/]+\.npy)$"
+    r"^([^/]+/)?(data\.pkl|constants\.pkl|models/.+\.json)$|^serialized_exported_program\.json$|^[^/]+/code/.+\.py$"
 )
 _TAR_BLOCK = 512
 _MOST_HEADERS = 1_000
@@ -46,7 +46,9 @@ class Archive(NamedTuple):
 
 def holds_records(members: tuple[str, ...]) -> bool:
     """Whether a zip archive is itself a model: the records of torch.save, TorchScript, torch.export or NumPy."""
-    return any(re.search(_RECORD, member) for member in members)
+    if any(re.search(_RECORD, member) for member in members):
+        return True
+    return bool(members) and all(member.endswith(".npy") for member in members)
 
 
 def is_encrypted(head: bytes) -> bool:
@@ -60,7 +62,7 @@ def archive(name: str, source: ByteSource, head: bytes, members: tuple[str, ...]
         return Archive("zip", next((member for member in members if re.search(_MODEL_NAME, member)), ""))
     if head.startswith(b"ustar", 257):
         names = list(_tar_names(source))
-        if _TORCH_TAR & set(names[:4]):
+        if names and names[0].removeprefix("./") in _TORCH_TAR:
             return None
         return Archive("tar", next((member for member in names if re.search(_MODEL_NAME, member)), ""))
     for magic, kind in _COMPRESSED:

@@ -38,7 +38,8 @@ _MAGIC: tuple[tuple[int, bytes, str], ...] = (
     (0, b"\x93NUMPY", "a single NumPy array"),
 )
 _UNFINISHED = (".crdownload", ".part", ".partial", ".download", ".aria2", ".incomplete", ".filepart", ".!ut")
-_PROTOCOL_0 = rb"\(dp?\d*\n|\(lp?\d*\n|\(i|c[\w.]+\n\w+\n|\(c[\w.]+\n\w+\n"
+_TEXT_PICKLE = rb"[}\])][qr(.]|\([KMGUXT]|\((?:dp?|lp?)\d*\n|\(i|\(?c[\w.]+\n\w+\n|L?119547037146038801333356"
+"""Pickles of protocol 0 and 1 can be text; the number is the mark of a torch file."""
 
 
 def recognise(name: str, source: ByteSource, head: bytes) -> NotModel | None:
@@ -53,7 +54,7 @@ def recognise(name: str, source: ByteSource, head: bytes) -> NotModel | None:
         if head.startswith(magic, offset):
             return NotModel(f"this is {what}, not a model", "give the checkpoint or graph")
     if looks_like_text(head):
-        return _text(head)
+        return _text(name, head)
     if name.lower().endswith(_UNFINISHED) and not head.startswith((b"PK\x03\x04", b"\x80", b"\x08")):
         return NotModel("this is an unfinished download", _DOWNLOAD)
     return None
@@ -65,7 +66,7 @@ def _zeros(source: ByteSource) -> NotModel | None:
     return NotModel("the file holds nothing but zeros, as an interrupted download leaves it", _DOWNLOAD)
 
 
-def _text(head: bytes) -> NotModel | None:
+def _text(name: str, head: bytes) -> NotModel | None:
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     lower = text[:1024].lower()
     if lower.startswith(b"version https://git-lfs.github.com/spec/"):
@@ -77,10 +78,10 @@ def _text(head: bytes) -> NotModel | None:
     if lower.startswith(b"<"):
         return _markup(lower)
     if lower.startswith((b"{", b"[")):
-        return _json(text)
+        return _json(name, text)
     return (
         None
-        if re.match(_PROTOCOL_0, text)
+        if re.match(_TEXT_PICKLE, text)
         else NotModel("this is a text file, not a model", "give the checkpoint or graph")
     )
 
@@ -91,8 +92,8 @@ def _markup(lower: bytes) -> NotModel:
     return NotModel("this is an XML document, not a model", "give the checkpoint or graph")
 
 
-def _json(text: bytes) -> NotModel | None:
-    if re.search(rb'"weight_map"|"metadata"\s*:', text):
+def _json(name: str, text: bytes) -> NotModel | None:
+    if b'"weight_map"' in text or name.lower().endswith(".index.json"):
         return None  # the index of a sharded checkpoint
     if re.search(rb'"(error|message|detail|errors|error_code|status_code)"\s*:', text[:512], re.I):
         return NotModel("this is a server's error message saved under the name of a model", _DOWNLOAD)
