@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from builders import batch_norm, hits, part
+
+from bnaudit import arithmetic
+from bnaudit.description import NormLayer, Part
+from bnaudit.results import Confidence, Severity
+
+run = partial(hits, "bn117_stale_average")
+C = 32
+RNG = np.random.default_rng(0)
+RAW: dict[str, Any] = {
+    "mean": RNG.normal(0.5, 1, C),
+    "var": RNG.uniform(0.1, 6, C),
+    "gamma": RNG.uniform(0.5, 1.5, C),
+    "beta": RNG.normal(0, 0.3, C),
+    "counter": 10_000,
+}
+INITIAL: dict[str, Any] = {"mean": np.zeros(C), "var": np.ones(C)}
+
+
+def raw(name: str = "bn1") -> NormLayer:
+    return batch_norm(name, **RAW)
+
+
+def beside(*averaged: NormLayer, part_name: str = "state_dict_ema", **fields: Any) -> tuple[Part, Part]:
+    return part([raw(layer.name) for layer in averaged], "state_dict"), part(averaged, part_name, **fields)
+
+
+def affine(relative: float) -> dict[str, Any]:
+    """Weights and biases whose relative L2 distance from the raw ones is this."""
+    return {"gamma": RAW["gamma"] * (1 + relative), "beta": RAW["beta"] * (1 + relative)}
+
+
+def test_initial_statistics_under_trained_averages_are_an_error() -> None:
+    (hit,) = run(*beside(batch_norm(**{**RAW, **INITIAL, **affine(0.01)})))
+    assert (hit.part, hit.layer, hit.severity) == ("state_dict_ema", "bn1", Severity.ERROR)
+
+
+def test_initial_statistics_under_untrained_averages_are_a_warning() -> None:
+    untrained = batch_norm(**{**RAW, **INITIAL, "gamma": np.ones(C), "beta": np.zeros(C), "counter": 0})
+    (hit,) = run(*beside(untrained))
+    assert hit.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(("share", "found"), [(0.9, True), (0.2, True), (0.051, True), (0.049, False), (0.0001, False)])
+def test_a_share_of_the_initial_values_lags(share: float, found: bool) -> None:
+    mixed = {"mean": (1 - share) * RAW["mean"], "var": (1 - share) * RAW["var"] + share}
+    result = run(*beside(batch_norm(**{**RAW, **mixed, **affine(0.1)})))
+    assert bool(result) is found
+    assert all(hit.value == round(share, 3) and hit.confidence is Confidence.MEDIUM for hit in result)
+
+
+def test_the_share_is_found_in_a_real_average_over_buffers() -> None:
+    norm = torch.nn.BatchNorm1d(C)
+    average = torch.optim.swa_utils.AveragedModel(
+        norm, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.99), use_buffers=True
+    )
+    average.update_parameters(norm)  # the first update copies: these are the initial values
+    generator = torch.Generator().manual_seed(0)
+    offset, scale = torch.randn(C, generator=generator) * 3, torch.rand(C, generator=generator) * 4 + 0.2
+    for _ in range(100):
+        norm(torch.randn(64, C, generator=generator) * scale + offset)
+    for _ in range(150):
+        average.update_parameters(norm)
+    stored = [(n.running_mean.numpy(), n.running_var.numpy()) for n in (norm, average.module)]
+    layers = [batch_norm(mean=m, var=v, gamma=None, beta=None, counter=100) for m, v in stored]
+    (hit,) = run(part([layers[0]], "model"), part([layers[1]], "ema"))
+    assert hit.value == pytest.approx(0.99**150, abs=0.02)
+
+
+def test_an_average_of_the_statistics_that_is_merely_older_does_not_lag() -> None:
+    drifted = {"mean": RAW["mean"] * 0.93 + RNG.normal(0, 0.05, C), "var": RAW["var"] * 0.9}
+    assert run(*beside(batch_norm(**{**RAW, **drifted, "counter": 9_000}))) == []
+    scaled = {"mean": RAW["mean"] * 0.9, "var": RAW["var"] * 0.9}
+    assert run(*beside(batch_norm(**{**RAW, **scaled}))) == []
+
+
+@pytest.mark.parametrize(
+    ("mean_shift", "factor", "counter", "found"),
+    [
+        (0.6, 1.0, 4_000, True),
+        (0.4, 1.0, 4_000, False),
+        (0.6, 1.0, 6_000, False),
+        (0.6, 1.0, None, False),
+        (0.1, 2.1, 4_000, True),
+        (0.1, 1.9, 4_000, False),
+    ],
+)
+def test_an_old_snapshot(mean_shift: float, factor: float, counter: int | None, found: bool) -> None:
+    signs = np.where(np.arange(C) % 2, 1, -1)
+    old = {
+        "mean": RAW["mean"] + mean_shift * signs * np.sqrt(RAW["var"]),
+        "var": RAW["var"] * factor,
+        "counter": counter,
+    }
+    assert bool(run(*beside(batch_norm(**{**RAW, **old, **affine(0.1)})))) is found
+
+
+@pytest.mark.parametrize(
+    ("relative", "severity"),
+    [(0.5, Severity.WARNING), (0.051, Severity.WARNING), (0.049, Severity.NOTE), (0.001, Severity.NOTE)],
+)
+def test_copied_statistics_are_judged_by_the_distance_of_the_weights(relative: float, severity: Severity) -> None:
+    layers = [batch_norm(f"bn{i}", **{**RAW, **affine(relative)}) for i in range(3)]
+    (hit,) = run(*beside(*layers))
+    assert (hit.layer, hit.part, hit.severity) == (None, "state_dict_ema", severity)
+    assert hit.value == pytest.approx(relative, abs=1e-4)
+    assert "3 averaged layers" in hit.message
+
+
+def test_the_distance_is_taken_over_all_layers_together() -> None:
+    far, near = batch_norm("bn1", **{**RAW, **affine(0.08)}), batch_norm("bn2", **RAW)
+    (hit,) = run(*beside(far, near))
+    assert hit.value == pytest.approx(0.08 / 2**0.5, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "averaged",
+    [
+        batch_norm(**RAW),
+        batch_norm(**{**RAW, "gamma": None, "beta": None}),
+        batch_norm(**{**RAW, **affine(0.1), "mean": RAW["mean"] * 1.01, "var": RAW["var"] * 1.01}),
+    ],
+)
+def test_equal_unknown_and_own_statistics_are_silent(averaged: NormLayer) -> None:
+    assert run(*beside(averaged)) == []
+
+
+def test_fresh_models_on_both_sides_are_silent() -> None:
+    fresh = batch_norm(mean=(0, 0, 0), var=(1, 1, 1), counter=0)
+    assert run(part([fresh], "model"), part([fresh], "ema")) == []
+
+
+def test_an_average_alone_is_silent() -> None:
+    assert run(part([batch_norm(**{**RAW, **INITIAL})], "ema")) == []
+    assert run(part([raw()], "a"), part([batch_norm(**{**RAW, **affine(0.5)})], "b")) == []
+
+
+def test_hostile_values_raise_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for field in ("mean", "var", "gamma", "beta"):
+            for value in (np.nan, np.inf, 1e300, -1e300, 0.0):
+                run(*beside(batch_norm(**{**RAW, field: np.full(C, value)})))
+
+
+def test_the_default_of_pytorch_copies_buffers() -> None:
+    norm = torch.nn.BatchNorm1d(C)
+    average = torch.optim.swa_utils.AveragedModel(norm)
+    norm(torch.randn(8, C, generator=torch.Generator().manual_seed(0)))
+    average.update_parameters(norm)
+    assert torch.equal(average.module.running_mean, norm.running_mean)
+
+
+def test_the_pages_arithmetic() -> None:
+    left = [arithmetic.residual_share(1e-4, steps) for steps in (1_000, 30_000)]
+    assert [f"{share:.2g}" for share in left] == ["0.9", "0.05"]
