@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from bnaudit.description import Description
 from bnaudit.errors import NotAuditedError
 from bnaudit.formats import Candidate, Format
@@ -11,7 +13,8 @@ from bnaudit.reading.foreign_formats import SUFFIXES, Foreign, recognise, recogn
 
 def _recognised(candidate: Candidate) -> Foreign | None:
     if candidate.source is None:
-        return recognise_folder(candidate.path)
+        foreign = recognise_folder(candidate.path)
+        return foreign if foreign is not None and not _is_read(candidate.path) else None
     name, source, head, members = candidate.path.name, candidate.source, candidate.head, candidate.members
     if holds_records(members) and not name.lower().endswith(".distcp"):
         return None
@@ -22,6 +25,13 @@ def _recognised(candidate: Candidate) -> Foreign | None:
     if found is None or not found.model:
         return None
     return Foreign(f"a {found.kind} archive around {found.model}", "unpack it first and give the model in it")
+
+
+def _is_read(folder: Path) -> bool:
+    """Whether weights that are read stand beside the foreign ones, as in many Hugging Face folders."""
+    from bnaudit.reading.model_folder import ModelFolder
+
+    return ModelFolder(folder).is_model
 
 
 def claims(candidate: Candidate) -> bool:

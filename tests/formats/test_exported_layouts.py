@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import zipfile
@@ -159,6 +160,19 @@ def test_a_short_weight_is_a_gap(original: Path, tmp_path: Path) -> None:
     assert layer.running_mean is not None
     assert layer.running_mean.unread
     assert "norm.running_mean" in {gap.where for gap in description.gaps}
+
+
+@pytest.mark.parametrize("size", [True, -1, 2**70, 1e3, None], ids=str)
+def test_a_stride_that_is_no_size_is_a_gap(original: Path, tmp_path: Path, size: object) -> None:
+    def change(members: dict[str, bytes]) -> dict[str, bytes]:
+        name = next(name for name in members if name.endswith("_weights_config.json"))
+        config = json.loads(members[name])
+        config["config"]["norm.running_mean"]["tensor_meta"]["strides"] = [{"as_int": size}]
+        return members | {name: json.dumps(config).encode()}
+
+    description = described(rewritten(original, tmp_path / "odd.pt2", change))
+    assert [gap.where for gap in description.gaps] == ["norm.running_mean"]
+    assert description.parts[0].layers[0].var is not None
 
 
 def test_a_big_endian_archive_is_read_as_such(original: Path, tmp_path: Path) -> None:

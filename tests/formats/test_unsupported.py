@@ -162,3 +162,9 @@ def test_content_of_other_formats_is_left_alone(tmp_path: Path, name: str, conte
 def test_an_ordinary_folder_is_not_claimed(tmp_path: Path) -> None:
     (tmp_path / "model.pt").write_bytes(b"\0")
     assert not FORMAT.claims(Candidate(tmp_path, None))
+
+
+def test_a_folder_with_weights_that_are_read_is_left_to_its_format(tmp_path: Path) -> None:
+    for name in ("saved_model.pb", "config.json", "model.safetensors"):
+        (tmp_path / name).write_bytes(b"\0")
+    assert not FORMAT.claims(Candidate(tmp_path, None))
