@@ -29,7 +29,8 @@ The input 6 becomes −1 beside 8 (mean 7, variance 1) and +1 beside 4 (mean 5, 
     traced = torch.jit.trace(net, example)
 
 or use `torch.jit.script`, which obeys `eval()`. Trace from the original model: every forward pass of the wrong file
-has also moved its own copy of the statistics.
+has also moved its own copy of the statistics. If the model was traced in eval mode after all, a functional call in
+its `forward` trains for ever: `F.dropout(x, p)` and `F.batch_norm(..., training=True)` need `training=self.training`.
 
 ## Limits
 
@@ -48,6 +49,11 @@ from bnaudit.description import Carrier, NormKind, Part
 from bnaudit.modes import ModeLayer, keeps_buffers, mode_layers
 from bnaudit.results import Hit, Question, Severity
 from bnaudit.rules import Case, rule
+
+_ADVICE = (
+    "call model.eval() before torch.jit.trace, and pass training=self.training to F.dropout and F.batch_norm: "
+    "eval() on a traced module changes the flag, not the graph"
+)
 
 
 @rule(id="BN203", severity=Severity.ERROR, question=Question.EVAL_MODE, yields_to=("BN204",))
@@ -70,7 +76,7 @@ def _not_over_the_batch(part: Part) -> set[str]:
 def _hit(part: Part, layer: ModeLayer) -> Hit:
     return Hit(
         message=f"its flag says eval, its recorded graph says training: it {layer.doing}",
-        advice="call model.eval() before torch.jit.trace: eval() on a traced module changes the flag, not the graph",
+        advice=_ADVICE,
         layer=layer.name,
         part=part.name,
         value="training form",
