@@ -68,7 +68,7 @@ def _eval_mode(part: Part) -> _Answer:
     if part.carrier is Carrier.MODULE:
         return Outcome.NOT_CHECKED, "forward() is not in the file", NEEDS_RUN
     if part.carrier is Carrier.SCRIPT and not part.traced:
-        return Outcome.NOT_CHECKED, "its code obeys eval(); only a run tells", NEEDS_RUN
+        return Outcome.NOT_CHECKED, "no call fixes a mode; only a run tells", NEEDS_RUN
     fixed = [layer for layer in part.layers if layer.graph_training is False]
     if fixed:
         return Outcome.PASSED, f"all {len(fixed)} norms are in inference form", ""

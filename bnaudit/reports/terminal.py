@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.padding import Padding
@@ -12,7 +14,7 @@ from rich.text import Text
 
 from bnaudit.name_patterns import compress
 from bnaudit.reports import Renderer, View
-from bnaudit.results import Audit, Finding, LedgerRow, Outcome, Report, Severity
+from bnaudit.results import Audit, Finding, LedgerRow, Outcome, Question, Report, Severity
 
 OUTCOME_STYLES = {
     Outcome.PASSED: "green",
@@ -77,7 +79,11 @@ def _verdicts(console: Console, audit: Audit) -> None:
     needs = list(dict.fromkeys(verdict.needs for verdict in audit.verdicts if verdict.needs))
     if needs:
         longest = max(needs, key=len)
-        console.print(Padding(Text(f"What is not checked needs {longest}.", style="dim"), (0, 0, 0, 2)))
+        console.print(
+            Padding(
+                Text(f"What is not checked needs {longest}; this version reads files only.", style="dim"), (0, 0, 0, 2)
+            )
+        )
     console.print()
 
 
@@ -140,12 +146,13 @@ def _ledger_notes(console: Console, rows: Iterable[LedgerRow]) -> None:
     notes = [f"mode: {modes.pop()}"] if len(modes) == 1 else []
     if any(row.residual is not None and not row.momentum for row in rows):
         notes.append("* share of the initial 0 and 1 left; momentum taken as 0.1, not in the file")
-    total = sum(len(row.layers) for row in rows if row.needs_exact_eps is not None)
-    critical = sum((row.needs_exact_eps or 0) * len(row.layers) for row in rows)
+    unsaid = [row for row in rows if row.eps is None and row.needs_exact_eps is not None]
+    total = sum(len(row.layers) for row in unsaid)
+    critical = sum((row.needs_exact_eps or 0) * len(row.layers) for row in unsaid)
     if total and critical / total >= 0.05:
         notes.append(
-            f"needs the exact epsilon: {critical / total:.0%} of channels".replace("%", " %")
-            + " (gain moves > 10 % between 1e-5 and 1e-3)"
+            f"{critical / total * 100:.0f} % of channels need the exact epsilon, which is not in the file: "
+            "1e-3 for 1e-5 moves their gain by > 10 %"
         )
     for note in notes:
         console.print(Padding(Text(note, style="dim"), (0, 0, 0, 2)))
@@ -240,50 +247,75 @@ def _note_line(console: Console, members: Sequence[Finding], names: Sequence[str
 
 
 def _summary(console: Console, report: Report) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
-    table.add_column("artifact", overflow="fold")
-    for title in ("errors", "warnings", "notes"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("verdicts", overflow="fold")
-    for audit in report.audits:
-        counts = [sum(f.severity is severity for f in audit.findings) for severity in reversed(Severity)]
-        cells = [
-            Text(str(count or "·"), SEVERITY_STYLES[s] if count else "dim")
-            for count, s in zip(counts, reversed(Severity), strict=True)
-        ]
-        table.add_row(printable(audit.artifact.path), *cells, _verdict_words(audit))
+    folder = _folder(report)
     if report.audits:
+        if folder:
+            console.print(Text(f"in {printable(folder)}", style="bold"))
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
+        table.add_column("artifact", overflow="fold")
+        table.add_column("found", overflow="fold")
+        for question in Question:
+            table.add_column(_SHORT[question], justify="center", no_wrap=True)
+        for audit in report.audits:
+            found = Text(", ").join(
+                Text(counted, SEVERITY_STYLES[severity]) for severity, counted in _counts(audit.findings)
+            )
+            signs = [Text(_SIGNS[v.outcome], OUTCOME_STYLES[v.outcome]) for v in audit.verdicts]
+            table.add_row(printable(_below(audit.artifact.path, folder)), found, *signs)
         console.print(table)
+        console.print(Text("+ passed   - failed   ? inconclusive   . not checked", style="dim"))
         console.print()
     for unaudited in report.unaudited:
         style, word = ("bold red", "error") if unaudited.error else ("yellow", "not audited")
         line = Text(f"{word} ", style=style)
         if unaudited.path not in unaudited.why:
-            line.append(f"{printable(unaudited.path)}: ", style="bold")
+            line.append(f"{printable(_below(unaudited.path, folder))}: ", style="bold")
         line.append(printable(unaudited.why))
         console.print(line)
     if report.other_files:
-        console.print(Text(f"{report.other_files} other files are no models", style="dim"))
+        console.print(Text(f"{_plural(report.other_files, 'other file')}: not a model", style="dim"))
 
 
-def _verdict_words(audit: Audit) -> Text:
-    line = Text()
-    for outcome in (Outcome.FAILED, Outcome.INCONCLUSIVE, Outcome.PASSED):
-        claims = [verdict.question.value for verdict in audit.verdicts if verdict.outcome is outcome]
-        if claims:
-            line.append(("; " if line else "") + outcome.value, OUTCOME_STYLES[outcome])
-            line.append(f" {', '.join(claims)}")
-    return line or Text("nothing decided", style="dim")
+_SHORT = {
+    Question.BUFFERS: "buffers",
+    Question.EVAL_MODE: "eval",
+    Question.NEIGHBOURS: "neighb.",
+    Question.GAP: "gap",
+    Question.FROZEN: "frozen",
+}
+_SIGNS = {Outcome.PASSED: "+", Outcome.FAILED: "-", Outcome.INCONCLUSIVE: "?", Outcome.NOT_CHECKED: "."}
 
 
-def _last_line(console: Console, report: Report, view: View) -> None:
+def _folder(report: Report) -> str:
+    """The folder that all paths share, "" when it is the working directory or there is none."""
+    paths = [*(audit.artifact.path for audit in report.audits), *(entry.path for entry in report.unaudited)]
+    parents = {str(Path(path).parent) for path in paths}
+    if len(paths) < 2 or len({Path(parent).anchor for parent in parents}) > 1:
+        return ""
+    shared = os.path.commonpath(parents) if "." not in parents else ""
+    return "" if shared == "." else shared
+
+
+def _below(path: str, folder: str) -> str:
+    return str(Path(path).relative_to(folder)) if folder and Path(path).is_relative_to(folder) else path
+
+
+def _counts(findings: Iterable[Finding]) -> list[tuple[Severity, str]]:
     counts = []
     for severity in reversed(Severity):
-        found = [finding for finding in report.findings if finding.severity is severity]
+        found = [finding for finding in findings if finding.severity is severity]
         # A note on 50 layers is one thing worth knowing; an error on 50 layers is 50 layers to mend.
         number_found = len({f.rule for f in found}) if severity is Severity.NOTE else len(found)
         if number_found:
-            counts.append(f"{number_found} {severity.label}{'s' if number_found > 1 else ''}")
+            counts.append((severity, _plural(number_found, severity.label)))
+    return counts
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _last_line(console: Console, report: Report, view: View) -> None:
     code = report.exit_code(view.fail_on)
     meaning = {
         0: f"nothing at or above {view.fail_on.label}",
@@ -291,7 +323,7 @@ def _last_line(console: Console, report: Report, view: View) -> None:
         2: "something could not be read, or failed",
         3: "nothing was checked",
     }[code]
-    total = ", ".join(counts) if counts else "no findings"
+    total = ", ".join(counted for _, counted in _counts(report.findings)) or "no findings"
     line = Text(f"{total} · exit {code}: {meaning}", style="bold" if code else "")
     console.print(line)
 
