@@ -1,4 +1,4 @@
-"""Only norm weights train and the batch norms have no statistics: a model set up for test-time adaptation.
+"""Only norm weights train, and without statistics: the model is set up for test-time adaptation.
 
 ## What it finds
 
