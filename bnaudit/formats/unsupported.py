@@ -42,7 +42,9 @@ def claims(candidate: Candidate) -> bool:
 def read(candidate: Candidate) -> Description:
     """Always raises NotAuditedError: what the file is and what to give instead."""
     foreign = _recognised(candidate) or Foreign("a model format that bnaudit does not know", "give the checkpoint")
-    raise NotAuditedError(f"this is {foreign.what}, which is not read", where=candidate.path.name, remedy=foreign.remedy)
+    raise NotAuditedError(
+        f"this is {foreign.what}, which is not read", where=candidate.path.name, remedy=foreign.remedy
+    )
 
 
 FORMAT = Format(name="a format that is not read", suffixes=SUFFIXES, claims=claims, read=read)
