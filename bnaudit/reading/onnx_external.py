@@ -21,22 +21,17 @@ _ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")
 
 
 class External(NamedTuple):
-    """Where a tensor's bytes are: a file, an offset in it, and a length if the model says one."""
+    """Where a tensor's bytes are: a file, an offset in it, and a length if the model says one; texts, as stored."""
 
     location: str
-    offset: int = 0
-    length: int | None = None
+    offset: str = "0"
+    length: str | None = None
 
     @classmethod
     def parse(cls, wire: WireReader, entries: Sequence[tuple[int, int]]) -> External:
-        """From the key and value pairs of `external_data`; `checksum` is not used.
-
-        Raises MalformedError for an offset or length that is no number.
-        """
+        """From the key and value pairs of `external_data`; `checksum` is not used."""
         pairs = dict(_pair(wire, start, stop) for start, stop in entries)
-        offset = _number(pairs.get("offset", "0"))
-        length = _number(pairs["length"]) if "length" in pairs else None
-        return cls(pairs.get("location", ""), offset, length)
+        return cls(pairs.get("location", ""), pairs.get("offset", "0"), pairs.get("length"))
 
 
 class ExternalFiles:
@@ -64,13 +59,14 @@ class ExternalFiles:
         """The `length` bytes of one tensor.
 
         Raises UnsafePathError, UnreadableError when the file is missing or is no regular file, MalformedError when
-        the slice leaves it or has another length than the tensor needs.
+        the slice leaves it, has another length than the tensor needs, or stands at a place that is no number.
         """
-        if external.length is not None and external.length != length:
+        stated = length if external.length is None else _number(external.length)
+        if stated != length:
             raise MalformedError(
-                f"a tensor of {length} bytes whose external data has {external.length}", where=external.location
+                f"a tensor of {length} bytes whose external data has {stated}", where=external.location
             )
-        return self._source(external.location).read_tensor(external.offset, length)
+        return self._source(external.location).read_tensor(_number(external.offset), length)
 
     def size(self, location: str) -> int:
         """Bytes of the file, 0 when it cannot be read."""
