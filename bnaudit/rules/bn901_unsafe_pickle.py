@@ -39,7 +39,8 @@ their author as safetensors or as a plain state dict. To need no classes at all,
 
 - No list of dangerous names is complete: a function of any installed package can have an effect. What is not known is
   in the note; read it when you do not trust the source. The absence of an error is no proof of safety.
-- A class that looks harmless runs its own `__setstate__` or `__init__`.
+- A class that looks harmless runs its own `__setstate__` or `__init__`, and a pickle can overwrite attributes of an
+  imported class without a call: only the names that it uses for that are seen.
 - Names are compared in full, also when they are reached through another module (`torch.serialization.os.system`).
   A module under an alias of its own (`np`) is only shown in the note.
 - Pickled bound methods of objects in the same file use `getattr` and are harmless; built-in functions (`torch.relu`)
@@ -112,7 +113,7 @@ def _effect(entry: PickleImport, effect: str, imports: Sequence[PickleImport]) -
     if acts_on_import(entry.name):
         return _error(entry, f"importing {entry.name} {effect}")
     if _handed_on(entry, imports):
-        return _error(entry, f"it hands {entry.name} to something that calls it: it {effect}")
+        return _error(entry, f"it hands {entry.name}, which {effect}, to something that calls it")
     return _warning(entry, f"it names {entry.name}, which {effect}, without a call that shows", Confidence.MEDIUM)
 
 
