@@ -109,7 +109,7 @@ def _trained(part: Part, layer: NormLayer) -> Hit:
 
 def _fresh(part: Part, norms: list[NormLayer]) -> Hit:
     return Hit(
-        message=f"a fresh model: all {len(norms)} batch norms have mean 0, variance 1 and nothing trained",
+        message="a fresh model: every batch norm has mean 0, variance 1 and nothing trained",
         advice="train the model before deploying it",
         part=part.name,
         value=len(norms),
@@ -140,7 +140,7 @@ def _absorbed(part: Part, norms: list[NormLayer]) -> Hit:
     exactly_one = is_virgin(norms[0])
     reading = "absorbed into weight and bias, or never stored" if exactly_one else "absorbed into weight and bias"
     return Hit(
-        message=f"all {len(norms)} batch norms have mean 0 and one variance near 1, and trained weights: {reading}",
+        message=f"every batch norm has mean 0 and one variance near 1, and trained weights: {reading}",
         advice="nothing to do if the model was converted so; else measure the statistics with update_bn",
         part=part.name,
         value=_one_variance(norms[0]),
