@@ -7,6 +7,7 @@ its state: a dict of attributes, or whatever the class's `__getstate__` returned
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Protocol
 
 from bnaudit.reading.stand_ins import Call, PickleDict
@@ -73,11 +74,15 @@ class Tensors(Protocol):
     def tensor(self, value: object) -> TensorRef | None: ...
 
 
-class ObjectTree:
-    """The objects under one pickled value, each once, in file order, and all its tensors by name.
+_Child = tuple["dict[str, object] | list[object]", "str | int", object, str]
+"""Where a value belongs, its raw form, and its name."""
 
-    Attributes are ScriptObject, TensorRef, lists of such, plain values, or OPAQUE. `complete` is False when the names
-    grew beyond all reason and the rest was left out.
+
+class ObjectTree:
+    """The objects under one pickled value, each once, parents before children, and all its tensors by name.
+
+    Attributes are ScriptObject, TensorRef, lists of such, plain values, or OPAQUE. What is reached twice has the name
+    under which it is met first. `complete` is False when the names grew beyond all reason and the rest was left out.
     """
 
     def __init__(self, root: object, tensors: Tensors) -> None:
@@ -87,29 +92,19 @@ class ObjectTree:
         self._named = 0
         self._source = tensors
         self._known: dict[int, object] = {}
-        self._pending: list[tuple[ScriptObject, object]] = []
-        self._nested: list[tuple[list[object], int, object, str]] = []
+        self._open: list[Iterator[_Child]] = []
         self.root = self._convert(root, "")
-        self._finish()
+        self._walk()
 
-    def _finish(self) -> None:
-        """Fill what was met and not yet looked into, without recursion: a pickle nests as deeply as it likes."""
-        while self._nested or self._pending:
-            if self._nested:
-                items, index, raw, path = self._nested.pop()
-                items[index] = self._convert(raw, f"{path}[{index}]")
-            else:
-                self._fill(*self._pending.pop())
-
-    def _fill(self, target: ScriptObject, state: object) -> None:
-        if isinstance(state, PickleDict):
-            for key, raw in state.pairs():
-                if isinstance(key, str):
-                    target.attributes[key] = self._convert(raw, target.name_of(key))
-        elif isinstance(state, (tuple, list)):
-            target.state = self._items(state, target.path)
-        elif state is not None:
-            target.state = self._items([state], target.path)
+    def _walk(self) -> None:
+        """Depth first without recursion: a pickle nests as deeply as it likes."""
+        while self._open:
+            child = next(self._open[-1], None)
+            if child is None:
+                self._open.pop()
+                continue
+            container, key, raw, path = child
+            container[key] = self._convert(raw, path)  # type: ignore[index, call-overload]
 
     def _convert(self, raw: object, path: str) -> object:
         if raw is None or isinstance(raw, (bool, int, float, str)):
@@ -127,10 +122,7 @@ class ObjectTree:
 
     def _make(self, raw: object, path: str) -> object:
         if isinstance(raw, Call) and raw.callee_name.startswith("__torch__."):
-            made = ScriptObject(path, raw.callee_name)
-            self.objects.append(made)
-            self._pending.append((made, raw.state))
-            return made
+            return self._object(ScriptObject(path, raw.callee_name), raw.state)
         ref = self._source.tensor(raw)
         if ref is not None:
             self.tensors.setdefault(path, ref)
@@ -143,7 +135,19 @@ class ObjectTree:
             return self._items([value for _, value in raw.pairs()], path)
         return OPAQUE
 
+    def _object(self, made: ScriptObject, state: object) -> ScriptObject:
+        self.objects.append(made)
+        if isinstance(state, PickleDict):
+            self._open.append(
+                (made.attributes, key, raw, made.name_of(key)) for key, raw in state.pairs() if isinstance(key, str)
+            )
+        elif isinstance(state, (tuple, list)):
+            made.state = self._items(state, made.path)
+        elif state is not None:
+            made.state = self._items([state], made.path)
+        return made
+
     def _items(self, raw: tuple[object, ...] | list[object], path: str) -> list[object]:
         items: list[object] = [OPAQUE] * len(raw)
-        self._nested.extend((items, index, value, path) for index, value in enumerate(raw))
+        self._open.append((items, index, value, f"{path}[{index}]") for index, value in enumerate(raw))
         return items

@@ -246,20 +246,20 @@ HOSTILE = {
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_code_that_never_ends_becomes_a_gap(follow: Follow, kind: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     found = follow(HOSTILE[kind])
     assert found.library.gaps
     assert all(gap.hides_norms for gap in found.library.gaps)
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_lists_that_double_are_joined_in_bounded_time(follow: Follow) -> None:
     doubling = "".join("  a = [a, a]\n  b = [b, b]\n" for _ in range(200))
     code = f"def forward(self, x: Tensor) -> Tensor:\n  a = x\n  b = 1\n{doubling}"
     code += "  if bool(x):\n    c = a\n  else:\n    c = b\n  return torch.dropout(c, 0.5, True)\n"
-    started = time.monotonic()
+    started = time.process_time()
     assert follow(code).only.fixed_flag("training") is True
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_missing_code_is_a_gap(follow: Follow) -> None:
