@@ -158,15 +158,19 @@ def _finding(rule: Rule, hit: Hit, artifact: Artifact, settings: Settings) -> Fi
         question=rule.question,
         fails=fails,
         undecided=hit.undecided,
-        fingerprint=_fingerprint(rule.id, hit.part, hit.layer),
+        fingerprint=_fingerprint(rule.id, hit),
     )
 
 
-def _fingerprint(rule: str, part: str, layer: str | None) -> str:
-    import hashlib
+def _fingerprint(rule: str, hit: Hit) -> str:
+    """Made of what survives retraining: never of numbers. Findings on a whole artifact differ by what they name."""
+    from hashlib import sha256
 
-    place = "" if layer is None else strip_wrappers(layer)
-    return hashlib.sha256(f"{rule}\0{part}\0{layer is None}\0{place}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    if hit.layer is not None:
+        place = f"layer {strip_wrappers(hit.layer)}"
+    else:
+        place = f"artifact {hit.value}" if isinstance(hit.value, str) else "artifact"
+    return sha256(f"{rule}\0{hit.part}\0{place}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _where(error: BaseException) -> str:

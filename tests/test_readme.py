@@ -1,0 +1,80 @@
+"""The README shows what the tool shows. `python tests/test_readme.py` writes the generated sections anew."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+EXAMPLE = "sample_models/defects/frozen_but_updating.pt"
+
+
+def run(*arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "bnaudit", *arguments],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout
+
+
+def example() -> str:
+    return f"```\n$ bnaudit inspect {EXAMPLE}\n{run('inspect', EXAMPLE)}```\n"
+
+
+def rules() -> str:
+    return run("rules", "--markdown")
+
+
+def samples() -> str:
+    from sample_models.catalogue import SAMPLES
+
+    rows = ["| file | what it is | found |", "|---|---|---|"]
+    for name, sample in SAMPLES.items():
+        found = ", ".join(dict.fromkeys([*(entry.rule for entry in sample.findings), *sample.notes])) or "nothing"
+        rows.append(f"| {name} | {sample.about} | {found} |")
+    return "\n".join(rows) + "\n"
+
+
+SECTIONS = {"example": example, "rules": rules, "samples": samples}
+
+
+def section(text: str, name: str) -> str:
+    found = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", text, re.DOTALL)
+    assert found is not None
+    return found.group(1)
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_generated_section_is_current(name: str) -> None:
+    assert section(README.read_text(encoding="utf-8"), name) == SECTIONS[name]()
+
+
+def test_every_option_in_the_readme_exists() -> None:
+    text = README.read_text(encoding="utf-8")
+    shown = "".join(run(command, "--help") for command in ("inspect", "rules", "explain"))
+    named = set(re.findall(r"bnaudit [^\n#`]*?(--[a-z-]+)", text)) | {"--cap", "--fail-on"}
+    assert named
+    assert all(option in shown for option in named)
+
+
+def write() -> None:
+    text = README.read_text(encoding="utf-8")
+    for name, make in SECTIONS.items():
+        body = make().replace("\\", "\\\\")
+        text = re.sub(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", rf"\g<1>{body}\g<2>", text, flags=re.DOTALL)
+    README.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    write()
