@@ -31,12 +31,13 @@ class LegacyStorages:
     ) -> None:
         """`offset` is where the storages start, `keys` their order, `persistent_ids` say the type of each."""
         self._source = source
-        self._places: dict[object, tuple[int, int]] = {}
+        self._places: dict[str, tuple[int, int]] = {}
         widths = _element_widths(persistent_ids)
-        for number, key in enumerate(keys):
-            width = widths.get(key) if isinstance(key, str) else None
-            if width is None:
-                raise MalformedError(f"storage {number} belongs to no tensor", where=source.name)
+        named = [key for key in keys if isinstance(key, str) and key in widths]
+        if len(named) != len(keys):
+            raise MalformedError(f"{len(keys) - len(named)} storages belong to no tensor", where=source.name)
+        for key in named:
+            width = widths[key]
             if offset + _COUNT_BYTES > source.size:
                 break
             count = int.from_bytes(source.read(offset, _COUNT_BYTES), "little", signed=True)
@@ -45,7 +46,7 @@ class LegacyStorages:
             if count < 0 or offset > source.size:
                 break
             self._places[key] = start, count * width
-        self.missing = tuple(str(key) for key in keys if key not in self._places)
+        self.missing = tuple(key for key in named if key not in self._places)
 
     def find(self, key: str) -> ByteSource:
         """The bytes of one storage. Raises MalformedError when they are not there."""

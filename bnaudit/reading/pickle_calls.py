@@ -79,7 +79,8 @@ def _build(state: PickleState) -> None:
     if isinstance(target, Global):
         state.imports.called(target, (given,))
     elif not isinstance(target, Call):
-        raise state.malformed("a state for something that is no object")
+        if given:  # unpickling ignores an empty state
+            raise state.malformed("a state for something that is no object")
     elif isinstance(given, PickleDict) and isinstance(target.state, PickleDict):
         state.meter.charge(state.source, len(given) + len(target.state))
         merged = PickleDict()

@@ -97,13 +97,23 @@ def _dict(state: PickleState) -> None:
 
 def _set_item(state: PickleState) -> None:
     value, key = state.stack.pop(), state.stack.pop()
-    state.units += 1
-    _pairs_of(state, state.stack[-1])[key] = value
+    _assign(state, state.stack[-1], [key, value])
 
 
 def _set_items(state: PickleState) -> None:
     values = state.above_mark()
-    _fill(state, _pairs_of(state, state.stack[-1]), values)
+    _assign(state, state.stack[-1], values)
+
+
+def _assign(state: PickleState, target: object, values: list[object]) -> None:
+    """`target[key] = value` for keys and values in turn; a list takes it too, though no pickler writes that."""
+    if not isinstance(target, list):
+        _fill(state, _pairs_of(state, target), values)
+        return
+    for key, value in zip(values[::2], values[1::2], strict=False):
+        if not isinstance(key, int) or not -len(target) <= key < len(target):
+            raise state.malformed("it sets an item that its list does not have")
+        target[key] = value
 
 
 def _fill(state: PickleState, target: PickleDict, values: list[object]) -> None:

@@ -24,15 +24,20 @@ _BATCH = 4096
 
 
 class Pickled:
-    """One pickle: its value, where it ends, what it imports, and its persistent ids in file order."""
+    """One pickle: its value, where it ends, and its persistent ids in file order."""
 
-    __slots__ = ("end", "imports", "persistent_ids", "root")
+    __slots__ = ("_log", "end", "persistent_ids", "root")
 
     def __init__(self, state: PickleState) -> None:
         self.root = state.stack[-1]
         self.end = state.offset
-        self.imports: tuple[PickleImport, ...] = state.imports.imports()
         self.persistent_ids = tuple(state.persistent_ids)
+        self._log = state.imports
+
+    @property
+    def imports(self) -> tuple[PickleImport, ...]:
+        """What it and the other pickles of its log import."""
+        return self._log.imports()
 
 
 def run(
@@ -48,14 +53,19 @@ def run(
     Raises MalformedError for a pickle that no unpickler would accept, CapExceededError above the caps.
     """
     state = PickleState(source, offset, meter or OpcodeMeter(), imports or ImportLog())
+    failure: UnreadableError | None = None
     try:
         _execute(state)
+    except UnreadableError as error:
+        failure = error
     except (IndexError, KeyError, StructError) as error:
-        raise _explain(state, error) from None
+        failure = _explain(state, error)
     if state.embedded:
         from bnaudit.reading.embedded_files import read_embedded  # which runs this machine on them
 
         read_embedded(state.embedded, state.meter, state.imports)
+    if failure is not None:
+        raise failure
     return Pickled(state)
 
 

@@ -27,6 +27,8 @@ _MOST_WRAPPINGS = 16
 _MOST_AXES = 64
 """torch's own limit."""
 
+_VARIABLES = frozenset(("torch.nn.parameter.Parameter", "torch.autograd.variable.Variable"))
+
 Args = tuple[object, ...]
 
 
@@ -70,9 +72,10 @@ class TorchTensors:
     def _tensor(self, value: object, depth: int) -> TensorRef | None:
         if not isinstance(value, Call) or not isinstance(value.callee, Global):
             return None
-        rebuild = self._rebuilders.get(value.callee.name)
-        if rebuild is None or not value.callee.module.startswith("torch"):
-            return numpy_tensor(value)
+        callee = value.callee
+        rebuild = self._rebuilders.get(callee.name)
+        if rebuild is None or not (callee.module.startswith("torch") or rebuild == self._subclass):
+            return self._variable(value, depth) if callee.full_name in _VARIABLES else numpy_tensor(value)
         if depth > _MOST_WRAPPINGS:
             return UnreadableTensor(MalformedError("a tensor wrapped in too many others"))
         return rebuild(value.args, depth + 1)
@@ -107,6 +110,15 @@ class TorchTensors:
         ref = self._inner(args[0] if args else None, depth)
         ref.requires_grad = _flag(args, 1)
         ref.is_parameter = True
+        return ref
+
+    def _variable(self, value: Call, depth: int) -> TensorRef:
+        """Parameter(data) or Variable(data) with the state (requires_grad, volatile, hooks): before PyTorch 0.4."""
+        if depth > _MOST_WRAPPINGS:
+            return UnreadableTensor(MalformedError("a tensor wrapped in too many others"))
+        ref = self._inner(value.args[0] if value.args else None, depth + 1)
+        ref.requires_grad = _flag(value.state, 0) if isinstance(value.state, tuple) else None
+        ref.is_parameter = value.callee_name.endswith("Parameter")
         return ref
 
     def _subclass(self, args: Args, depth: int) -> TensorRef:

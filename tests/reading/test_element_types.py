@@ -10,6 +10,7 @@ from bnaudit.errors import UnreadableError
 from bnaudit.reading.element_types import STORAGE_TYPES, element_bytes, raw_type, widen
 
 
+@pytest.mark.filterwarnings("ignore:TypedStorage")
 def test_storage_classes_have_the_dtype_and_width_that_torch_says() -> None:
     for name, dtype in STORAGE_TYPES.items():
         if "Untyped" in name:

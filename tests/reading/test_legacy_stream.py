@@ -16,6 +16,7 @@ from sources import MemoryFiles, source_of
 
 from bnaudit.errors import MalformedError, UnreadableError
 from bnaudit.reading.legacy_stream import MAGIC_NUMBER, LegacyStream
+from bnaudit.reading.pickle_imports import ImportLog
 from bnaudit.reading.pickle_machine import run
 from bnaudit.reading.stand_ins import Call, PickleDict
 from bnaudit.reading.tensor_refs import TensorRef
@@ -152,6 +153,24 @@ def test_torch_files_inside_a_pickle_log_their_imports() -> None:
     for embedded in (inner, as_zip(hostile), heads + hostile[:-1] + b"\xff"):
         data = b"\x80\x03ctorch.storage\n_load_from_bytes\nB" + struct.pack("<I", len(embedded)) + embedded + b"\x85R."
         assert "os.system" in {found.name for found in run(FILES.source(data)).imports}
+
+
+def test_torch_files_inside_a_pickle_that_breaks_off_log_their_imports() -> None:
+    heads = b"".join(pickle.dumps(value, 2) for value in (MAGIC_NUMBER, 1001, {}))
+    inner = heads + b"cos\nsystem\n." + pickle.dumps([], 2)
+    data = b"\x80\x03ctorch.storage\n_load_from_bytes\nB" + struct.pack("<I", len(inner)) + inner + b"\x85R\xff"
+    log = ImportLog()
+
+    with pytest.raises(MalformedError):
+        run(FILES.source(data), 0, None, log)
+    assert "os.system" in {found.name for found in log.imports()}
+
+
+def test_a_list_of_storages_that_is_no_list_of_keys_is_malformed() -> None:
+    heads = b"".join(pickle.dumps(value, 2) for value in (MAGIC_NUMBER, 1001, {}, {}))
+    for keys in (b"]" * 5000 + b"a" * 4999 + b".", b"](K\x01U\x01ae.", b"N."):
+        with pytest.raises(MalformedError, match="storages"):
+            LegacyStream(FILES.source(heads + keys))
 
 
 def as_zip(pickled: bytes) -> bytes:

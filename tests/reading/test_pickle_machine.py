@@ -221,6 +221,18 @@ def test_a_second_state_updates_the_first() -> None:
     assert dict(found.state.pairs()) == {"a": 1, "b": 3}
 
 
+def test_an_empty_state_of_a_plain_value_is_ignored_as_by_pickle() -> None:
+    data = b"(}Nb]Nbt."
+    assert python_value(root(data)) == pickle.loads(data) == ({}, [])
+
+
+def test_items_of_a_list_are_set_as_by_pickle() -> None:
+    data = b"](K\x01K\x02eK\x00Ns(J\xff\xff\xff\xffK\x03u."
+    assert root(data) == pickle.loads(data) == [None, 3]
+    with pytest.raises(MalformedError):
+        root(b"]K\x05Ns.")
+
+
 def test_keyword_arguments_are_kept() -> None:
     found = root(b"\x80\x04cm\nC\nK\x01\x85}\x8c\x01aK\x02s\x92.")
 
@@ -324,7 +336,8 @@ def test_imports_survive_a_pickle_that_breaks_off() -> None:
         (b"\x82\x01.", "extension"),
         (b"\x97.", "outside the file"),
         (b"Nb.", "empty stack"),
-        (b"NNb.", "state"),
+        (b"NK\x01b.", "state"),
+        (b"]}U\x01aNsb.", "state"),
         (b"NNa.", "no list"),
         (b"NNNs.", "no dict"),
         (b"}(NuN.", "without a value"),

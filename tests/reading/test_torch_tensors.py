@@ -264,6 +264,21 @@ def test_reads_device_tensors() -> None:
         assert ref.load().tolist() == [0, 1, 2]
 
 
+def test_reads_parameters_from_before_0_4() -> None:
+    # torch/autograd/variable.py of 0.3: `return type(self), (self.data,), (requires_grad, volatile, hooks)`
+    data = saved({"x": torch.arange(3.0)})
+    archive = ZipDirectory(FILES.source(data))
+    root = pickle_machine.run(archive.open("archive/data.pkl")).root
+    assert isinstance(root, PickleDict)
+    made = call("torch.nn.parameter.Parameter", root.get("x"))
+    made.state = (False, False, None)
+
+    ref = TorchTensors(ZipStorages(archive)).tensor(made)
+
+    assert ref is not None and (ref.is_parameter, ref.requires_grad) == (True, False)
+    assert ref.load().tolist() == [0, 1, 2]
+
+
 def test_meta_and_lazy_tensors_have_names_and_no_values() -> None:
     found = refs(
         saved(
@@ -303,7 +318,9 @@ def test_tensors_that_are_not_dense_are_unreadable_with_a_reason() -> None:
 
 
 def test_nested_and_wrapped_tensors_are_unreadable_with_a_reason() -> None:
-    nested = only(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.strided))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        nested = only(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
     wrapped = TorchTensors(ZipStorages(ZipDirectory(FILES.source(saved({}))))).tensor(
         call("torch._utils._rebuild_wrapper_subclass", None, None, (4,), (1,), 0, None, None, False)
     )

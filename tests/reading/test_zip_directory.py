@@ -225,7 +225,7 @@ def test_a_bomb_is_refused_before_it_inflates() -> None:
         ZipDirectory(small.source(bomb)).open("a")
     with pytest.raises(MalformedError, match="more"):
         ZipDirectory(small.source(changed(bomb, 24, "<I", 1000))).open("a")
-    assert time.perf_counter() - start < 0.2
+    assert time.perf_counter() - start < 1
     small.close()
 
 
@@ -247,7 +247,7 @@ def test_many_members_are_capped_and_linear() -> None:
     data = entries + record + locator + struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 0xFFFF, 0xFFFF, 0, 0, 0)
     start = time.perf_counter()
     assert len(directory(data).names) == 100_000
-    assert time.perf_counter() - start < 2
+    assert time.perf_counter() - start < 5
 
     small = MemoryFiles(Caps(archive_members=1000))
     with pytest.raises(CapExceededError, match="archive_members"):
