@@ -80,7 +80,7 @@ def needs_exact_eps(layers: Iterable[NormLayer]) -> float | None:
 
 def mode(part: Part, layer: NormLayer) -> str:
     """Which statistics the artifact will use, as far as it says."""
-    if not (layer.kind.is_batch or layer.kind in (NormKind.INSTANCE, NormKind.UNKNOWN)):
+    if not _has_modes(layer):
         return "no modes"
     if layer.statistics_from_input:
         return "batch, fixed"
@@ -89,6 +89,12 @@ def mode(part: Part, layer: NormLayer) -> str:
     if layer.training is not None:
         return "training" if layer.training else "eval"
     return "not saved" if part.carrier is Carrier.STATE_DICT else "unknown"
+
+
+def _has_modes(layer: NormLayer) -> bool:
+    if layer.kind is NormKind.INSTANCE:
+        return layer.tracks_statistics is not False
+    return layer.kind is NormKind.UNKNOWN or (layer.kind.is_batch and layer.kind is not NormKind.FROZEN_BATCH)
 
 
 def state(layer: NormLayer) -> str:

@@ -64,6 +64,13 @@ def test_mode_says_what_the_artifact_says() -> None:
     assert mode(part([], carrier=Carrier.MODULE), batch_norm(kind=NormKind.LAYER, training=True)) == "no modes"
 
 
+def test_only_instance_norms_that_track_have_modes() -> None:
+    module = part([], carrier=Carrier.MODULE)
+    assert mode(module, batch_norm(kind=NormKind.INSTANCE, training=False, tracks_statistics=False)) == "no modes"
+    assert mode(module, batch_norm(kind=NormKind.INSTANCE, training=False, tracks_statistics=True)) == "eval"
+    assert mode(module, batch_norm(kind=NormKind.FROZEN_BATCH, training=True)) == "no modes"
+
+
 def test_saved_state_names_what_is_missing() -> None:
     assert state(batch_norm(mean=None)) == "no mean"
     assert state(batch_norm(mean=None, var=None)) == "no mean, no variance"
