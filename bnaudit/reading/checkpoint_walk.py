@@ -22,6 +22,7 @@ _DEEPEST = 200
 _LONGEST_KEY = 200
 _MOST_NAMING = 64 << 20
 """Characters of all paths together."""
+_MOST_REPEATED = 100
 _PLAIN = (int, float, bool, str, bytes, type(None))
 _CONTAINERS = (PickleDict, Call, list, tuple)
 
@@ -107,7 +108,7 @@ class _Walk:
 
     def _visit(self, place: _Place, value: object) -> None:
         if id(value) in self._seen:
-            if id(value) in self._owners:
+            if id(value) in self._owners and len(self._found.twice) < _MOST_REPEATED:
                 self._found.twice.append((place.path, self._owners[id(value)]))
             return
         self._seen.add(id(value))

@@ -10,6 +10,8 @@ from bnaudit.reading.norm_evidence import Group, Verdict, judge
 from bnaudit.reading.norm_names import ROLES, layer_and_leaf
 from bnaudit.reading.tensor_refs import TensorRef, stored
 
+_MOST_GAPS = 20
+
 Entries = Sequence[tuple[str, TensorRef]]
 
 
@@ -40,7 +42,7 @@ def describe_state_dict(
         tensors=len(entries),
         floating_dtypes=tuple(sorted({ref.dtype for _, ref in entries if "float" in ref.dtype})),
     )
-    return part, tuple(gaps)
+    return part, _shortened(gaps, name)
 
 
 def _group(entries: Entries) -> dict[str, Group]:
@@ -88,6 +90,13 @@ def _read(name: str, ref: TensorRef, gaps: list[Gap]) -> StoredTensor:
     if why:
         gaps.append(Gap(where=name, why=why, hides_norms=False))
     return tensor
+
+
+def _shortened(gaps: list[Gap], name: str) -> tuple[Gap, ...]:
+    if len(gaps) <= _MOST_GAPS:
+        return tuple(gaps)
+    rest = Gap(where=name, why=f"{len(gaps) - _MOST_GAPS} more tensors were not read", hides_norms=False)
+    return (*gaps[:_MOST_GAPS], rest)
 
 
 def _wrappers(entries: Entries) -> tuple[tuple[str, ...], int | None]:
