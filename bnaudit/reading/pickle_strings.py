@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import TYPE_CHECKING
 
 from bnaudit.errors import MalformedError
 from bnaudit.reading.pickle_state import Handler, PickleState
 from bnaudit.reading.stand_ins import LazyBytes
 
+if TYPE_CHECKING:
+    import re
+
 LONGEST_INLINE = 4096
 """Longer bytes and text stay in the file as LazyBytes."""
+_ESCAPES = {
+    b"\n": b"",
+    b"\\": b"\\",
+    b"'": b"'",
+    b'"': b'"',
+    b"a": b"\a",
+    b"b": b"\b",
+    b"f": b"\f",
+    b"n": b"\n",
+    b"r": b"\r",
+    b"t": b"\t",
+    b"v": b"\v",
+}
 _int32 = Struct("<i").unpack_from
 _uint32 = Struct("<I").unpack_from
 _uint64 = Struct("<Q").unpack_from
@@ -48,12 +65,22 @@ def _unicode_line(state: PickleState) -> None:
 
 
 def _unescape(raw: bytes) -> bytes:
-    from codecs import escape_decode
+    """What Python 2's repr means; `codecs.escape_decode` would warn of escapes that Python 3 does not know."""
+    import re
 
     try:
-        return bytes(escape_decode(raw)[0])
+        return re.sub(rb"\\([0-7]{1,3}|x[0-9a-fA-F]{2}|.?)", _escaped, raw, flags=re.DOTALL)
     except ValueError:
         raise MalformedError("a string of the pickle has a broken escape") from None
+
+
+def _escaped(match: re.Match[bytes]) -> bytes:
+    code = match[1]
+    if code[:1].isdigit() and code[0] < 0x38:
+        return bytes([int(code, 8) & 0xFF])
+    if code[:1] == b"x" or not code:
+        return bytes([int(code[1:], 16)])
+    return _ESCAPES.get(code, b"\\" + code)
 
 
 def _unescape_text(raw: bytes) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import math
 import pickle
+import warnings
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -284,6 +286,21 @@ def test_a_long_python_2_string_keeps_its_bytes() -> None:
 
     assert python_value(found) == raw
     assert python_value(binary) == raw
+
+
+@given(quoted=st.lists(st.sampled_from([b"\\", b"x", b"4", b"1", b"9", b"f", b"n", b"q", b"'", b"\xe9"])).map(b"".join))
+def test_escapes_are_those_of_python(quoted: bytes) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            expected = codecs.escape_decode(quoted)[0]
+        except ValueError:
+            expected = None
+    if expected is None:
+        with pytest.raises(MalformedError, match="escape"):
+            root(b"S'" + quoted + b"'\n.")
+    else:
+        assert root(b"S'" + quoted + b"'\n.") == expected.decode("latin-1")
 
 
 def test_reads_no_more_than_the_pickle_of_a_small_file(tmp_path: Path) -> None:
