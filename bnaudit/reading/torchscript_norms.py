@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from bnaudit.description import CUMULATIVE, Cumulative, Evidence, NormKind, NormLayer, StoredTensor
 from bnaudit.reading.norm_classes import STATISTICAL
 from bnaudit.reading.tensor_refs import TensorRef, stored
@@ -38,7 +40,7 @@ def norm_layer(group: NormGroup, library: CodeLibrary, *, followed: bool) -> Nor
         declared_channels=_channels(group, library),
         eps=_epsilon(group, kind, library),
         momentum=_momentum(group, kind, graph_training, library),
-        affine=_affine(group, library),
+        affine=_affine(group, tensors, library),
         tracks_statistics=_tracks(group, kind, graph_training, library),
         training=flag(group.owner, "training", library),
         graph_training=graph_training,
@@ -115,13 +117,13 @@ def _tracks(group: NormGroup, kind: NormKind, graph_training: bool | None, libra
     return False if all(site.is_absent("running_mean") for site in group.sites) else None
 
 
-def _affine(group: NormGroup, library: CodeLibrary) -> bool | None:
+def _affine(group: NormGroup, tensors: Container[str], library: CodeLibrary) -> bool | None:
     if group.is_module:
         for name in ("affine", "elementwise_affine"):
             said = flag(group.owner, name, library)
             if said is not None:
                 return said
-    if any(site.stored("weight") is not None for site in group.sites):
+    if "weight" in tensors:
         return True
     return False if group.sites and all(site.is_absent("weight") for site in group.sites) else None
 

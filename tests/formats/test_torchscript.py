@@ -376,3 +376,86 @@ def test_the_running_statistics_of_an_unknown_class_make_it_a_norm(tmp_path: Pat
     (layer,) = part_of(torch.jit.script(nn.Sequential(Standard())), tmp_path).layers
     assert (layer.name, layer.kind, layer.spelled_out) == ("0", NormKind.UNKNOWN, True)
     assert layer.var is not None and layer.var.tolist() == [3.0, 4.0]
+
+
+class FrozenBatchNorm2d(nn.Module):
+    """Like torchvision's: four buffers and plain arithmetic."""
+
+    def __init__(self, channels: int, eps: float) -> None:
+        super().__init__()
+        self.eps = eps
+        for name in ROLES[:4]:
+            self.register_buffer(name, torch.rand(channels) + 0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale = self.weight * (self.running_var + self.eps).rsqrt()
+        return x * scale.reshape(1, -1, 1, 1) + (self.bias - self.running_mean * scale).reshape(1, -1, 1, 1)
+
+
+def test_frozen_batch_norm_is_known_by_its_class_and_spelled_out(tmp_path: Path) -> None:
+    net = nn.Sequential(FrozenBatchNorm2d(4, 1e-3))
+    for module, eps in ((torch.jit.script(net), 1e-3), (traced(net, torch.randn(1, 4, 2, 2)), None)):
+        (layer,) = part_of(module, tmp_path).layers
+        assert (layer.kind, layer.spelled_out, layer.affine, layer.eps) == (NormKind.FROZEN_BATCH, True, True, eps)
+        assert (layer.num_batches_tracked, layer.graph_training) == (None, None)
+        np.testing.assert_array_equal(layer.var, net[0].running_var.double().numpy())
+
+
+def test_synchronized_batch_norm_is_told_by_its_class(tmp_path: Path) -> None:
+    (layer,) = part_of(traced(nn.Sequential(nn.SyncBatchNorm(4)).eval(), torch.randn(3, 4)), tmp_path).layers
+    assert (layer.name, layer.kind, layer.graph_training) == ("0", NormKind.SYNC_BATCH, False)
+
+
+def test_a_function_without_a_module_is_read(tmp_path: Path) -> None:
+    def normalize(x: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+        return F.batch_norm(x, mean, var, training=True)
+
+    part = part_of(torch.jit.script(normalize), tmp_path)
+    (layer,) = part.layers
+    assert (layer.name, layer.graph_training, layer.tensors) == ("forward.batch_norm", True, ())
+    assert [found.name for found in part.inputs] == ["x", "mean", "var"]
+
+
+def test_a_hook_that_was_scripted_with_its_module_is_followed(tmp_path: Path) -> None:
+    def hook(self: nn.Module, input: Tuple[Tensor], output: Tensor) -> Tensor:  # noqa: UP006
+        return F.dropout(output, 0.5, True)
+
+    net = nn.Sequential(nn.BatchNorm1d(4)).eval()
+    net[0].register_forward_hook(hook)
+    assert [entry.graph_training for entry in part_of(torch.jit.script(net), tmp_path).mode_dependent] == [True]
+
+
+def test_norms_that_fuse_modules_removed_are_called_folded(tmp_path: Path) -> None:
+    net = torch.ao.quantization.fuse_modules(Block(3, 4).eval(), [["conv", "bn"]])
+    part = part_of(torch.jit.script(net), tmp_path)
+    assert part.layers == ()
+    assert part.folded.startswith("bn ") and "Identity" in part.folded
+
+
+def test_quantized_norms_are_read_beside_packed_weights(tmp_path: Path) -> None:
+    if not {"fbgemm", "x86", "qnnpack"} & set(torch.backends.quantized.supported_engines):
+        pytest.skip("this build of torch has no engine for quantized models")
+    net = nn.Sequential(torch.ao.quantization.QuantStub(), nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten()).eval()
+    net.add_module("fc", nn.Linear(144, 2))
+    net.qconfig = torch.ao.quantization.default_qconfig
+    prepared = torch.ao.quantization.prepare(randomized(net))
+    prepared(IMAGE)
+    quantized = torch.ao.quantization.convert(prepared)
+    found = described(saved(torch.jit.script(quantized), tmp_path / "net.pt"))
+    (layer,) = found.parts[0].layers
+    assert (layer.name, layer.kind, layer.graph_training) == ("2", NormKind.BATCH, False)
+    np.testing.assert_array_equal(layer.mean, net[2].running_mean.double().numpy())
+    assert [gap.hides_norms for gap in found.gaps] == [False]
+    assert "quantized.LinearPackedParamsBase" in found.gaps[0].where
+
+
+def test_custom_classes_may_hide_norms_and_packed_weights_do_not(tmp_path: Path) -> None:
+    def holding(name: bytes) -> bytes:
+        inner = b"X\x06\x00\x00\x00enginec__torch__.torch.classes." + name + b"\n)\x81K\x01b"
+        return b"\x80\x02c__torch__\nM\n)\x81}" + inner + b"sb."
+
+    path = saved(torch.jit.script(nn.Sequential(nn.ReLU())), tmp_path / "net.pt")
+    code = {"code/__torch__.py": b"class M(Module):\n  __parameters__ = []\n"}
+    for name, hides in ((b"tensorrt\nEngine", True), (b"xnnpack\nConv2dOpContext", False)):
+        other = rewritten(path, tmp_path / "other.pt", {"data.pkl": lambda _, name=name: holding(name)}, code)
+        assert [gap.hides_norms for gap in described(other).gaps] == [hides]
