@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from operator import itemgetter
 from typing import NamedTuple
 
 from bnaudit.description import Artifact, Carrier, Description, Gap, Part, PickleImport
 from bnaudit.errors import NotAModelError
 from bnaudit.reading.byte_source import ByteSource
-from bnaudit.reading.checkpoint_walk import Found, Path, TensorDict, walk
+from bnaudit.reading.checkpoint_walk import Found, walk
 from bnaudit.reading.module_tree import describe_module
-from bnaudit.reading.norm_names import layer_and_leaf
 from bnaudit.reading.optimizer_state import is_kept, steps, whole
-from bnaudit.reading.state_dict import describe_state_dict
-from bnaudit.reading.tensor_refs import TensorRef
+from bnaudit.reading.tensor_groups import describe_dicts, path_text
 from bnaudit.reading.torch_tensors import TorchTensors
 
 _MOST_REMARKS = 8
@@ -38,29 +35,23 @@ def describe_checkpoint(root: object, tensors: TorchTensors, name: str) -> Conte
     Raises NotAModelError when there is neither a tensor nor a module nor an optimizer in it.
     """
     found = walk(root, tensors)
-    remarks = [f"{_name(second)} is the same object as {_name(first)}" for second, first in found.twice]
-    parts: list[tuple[int, Part]] = []
-    gaps = list(found.gaps)
+    parts, gaps, aliases = describe_dicts(found.dicts)
     for position, path, call in found.modules:
         part, missing = describe_module(call, tensors, ".".join(path))
         parts.append((position, part))
         gaps.extend(missing)
-    for group in _distinct(_group(found.dicts), remarks):
-        part, missing = describe_state_dict(".".join(group.path), group.entries, group.versions)
-        if part.layers or not group.scattered:
-            parts.append((group.position, part))
-        gaps.extend(missing)
+    repeated = [f"{path_text(second)} is the same object as {path_text(first)}" for second, first in found.twice]
     in_file_order = [part for _, part in sorted(parts, key=itemgetter(0))]
     has_optimizer = any(is_kept(optimizer) for optimizer in found.optimizers)
     count, where = _steps(found, tensors)
     return Contents(
         parts=tuple(in_file_order) or (_without_model(found, has_optimizer, name),),
-        gaps=tuple(gaps),
+        gaps=(*found.gaps, *gaps),
         has_optimizer=has_optimizer,
         steps=count,
         steps_name=where,
         producer=_producer(found),
-        remarks=tuple(remarks[:_MOST_REMARKS]),
+        remarks=(*repeated, *aliases)[:_MOST_REMARKS],
     )
 
 
@@ -88,75 +79,6 @@ def description(
         steps_name=contents.steps_name,
         remarks=contents.remarks,
     )
-
-
-class _Group:
-    """The tensors of one part."""
-
-    __slots__ = ("entries", "path", "position", "scattered", "versions")
-
-    def __init__(self, position: int, path: Path, versions: dict[str, int] | None, scattered: bool) -> None:
-        self.position = position
-        self.path = path
-        self.versions = versions
-        self.scattered = scattered
-        """Put together from dicts of single layers and stray tensors: a part only if norm layers are in it."""
-        self.entries: list[tuple[str, TensorRef]] = []
-
-
-def _group(dicts: list[TensorDict]) -> list[_Group]:
-    """A state dict is a group; the dicts of single layers below one place are one group together."""
-    groups: dict[Path, _Group] = {}
-    for held in dicts:
-        whole_model = _is_state_dict(held)
-        path = held.path if whole_model else _home(held.path, groups)
-        group = groups.setdefault(path, _Group(held.position, path, held.versions, not whole_model))
-        prefix = held.path[len(path) :]
-        for key, ref in held.entries:
-            group.entries.append((".".join((*prefix, key)) if prefix else key, ref))
-    return list(groups.values())
-
-
-def _is_state_dict(held: TensorDict) -> bool:
-    """Whether the keys are tensors of many layers (`conv1.weight`, `bn/gamma`, `conv1_bn_s`) and not of one."""
-    return held.versions is not None or any("." in key or "/" in key or _is_blob(key) for key, _ in held.entries)
-
-
-def _is_blob(key: str) -> bool:
-    layer, leaf = layer_and_leaf(key)
-    return bool(leaf and layer)
-
-
-def _home(path: Path, groups: dict[Path, _Group]) -> Path:
-    """Where the dict of a single layer belongs: to the state dict around it, else to the key that names a model."""
-    for length in range(len(path), 0, -1):
-        if path[:length] in groups or _names_model(path[length - 1]):
-            return path[:length]
-    return ()
-
-
-_MODEL_NAMES = frozenset(("net", "network", "ema", "module", "weights", "params", "variables", "shadow"))
-
-
-def _names_model(key: str) -> bool:
-    lowered = key.lower()
-    return lowered in _MODEL_NAMES or "state_dict" in lowered or "model" in lowered
-
-
-def _distinct(groups: list[_Group], remarks: list[str]) -> Iterator[_Group]:
-    """The groups without those whose tensors are the very tensors of an earlier one."""
-    first: dict[tuple[object, ...], _Group] = {}
-    for group in groups:
-        key = tuple((ref.identity, ref.dtype, ref.shape) for _, ref in group.entries)
-        known = first.setdefault(key, group) if all(identity is not None for identity, _, _ in key) else group
-        if known is group:
-            yield group
-        else:
-            remarks.append(f"{_name(group.path)} holds the very tensors of {_name(known.path)}")
-
-
-def _name(path: Path) -> str:
-    return ".".join(path) or "the whole file"
 
 
 def _without_model(found: Found, has_optimizer: bool, name: str) -> Part:

@@ -17,10 +17,10 @@ from bnaudit.reading.torch_tensors import TorchTensors
 
 Path = tuple[str, ...]
 
-_DEEPEST = 200
+_DEEPEST = 100
 """Containers nested deeper than any checkpoint; a pickle can nest millions."""
 _LONGEST_KEY = 200
-_MOST_NAMING = 64 << 20
+_MOST_NAMING = 16 << 20
 """Characters of all paths together."""
 _MOST_REPEATED = 100
 _PLAIN = (int, float, bool, str, bytes, type(None))

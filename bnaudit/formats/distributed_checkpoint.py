@@ -1,0 +1,61 @@
+"""Folders of torch.distributed.checkpoint: `.metadata` beside `*.distcp` files, one or more per process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bnaudit.description import Artifact, Carrier, Description, Part
+from bnaudit.formats import Candidate, Format
+
+NAME = "torch.distributed.checkpoint"
+_METADATA = ".metadata"
+_MOST_REMARKS = 8
+
+
+def claims(candidate: Candidate) -> bool:
+    """A folder with a pickled `.metadata` and files of pieces beside it."""
+    if candidate.source is not None:
+        return False
+    try:
+        with (candidate.path / _METADATA).open("rb") as file:
+            pickled = file.read(1) == b"\x80"
+        return pickled and any(candidate.path.glob("*.distcp"))
+    except OSError:
+        return False
+
+
+def read(candidate: Candidate) -> Description:
+    """Reads `.metadata` and, of the pieces, those of norm layers. Raises UnreadableError."""
+    from bnaudit.caps import Caps
+    from bnaudit.reading.byte_source import ByteSource
+    from bnaudit.reading.distributed_metadata import spread_tensors
+    from bnaudit.reading.distributed_state import tensor_dicts
+    from bnaudit.reading.distributed_tensors import PieceFiles
+    from bnaudit.reading.pickle_machine import run
+    from bnaudit.reading.tensor_groups import describe_dicts
+
+    folder = candidate.path
+    with ByteSource.open(folder / _METADATA, Caps()) as source, PieceFiles(folder, source.caps) as files:
+        pickled = run(source, 0, files.meter)
+        dicts, has_optimizer = tensor_dicts(spread_tensors(pickled.root), files)
+        parts, gaps, remarks = describe_dicts(dicts)
+        return Description(
+            artifact=Artifact(
+                path=str(folder),
+                format=NAME,
+                size=source.size + _size(folder),
+                bytes_read=source.bytes_read + files.bytes_read,
+            ),
+            parts=tuple(part for _, part in parts) or (Part(name="", carrier=Carrier.STATE_DICT),),
+            gaps=tuple(gaps),
+            imports=pickled.imports,
+            has_optimizer=has_optimizer,
+            remarks=tuple(remarks[:_MOST_REMARKS]),
+        )
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob("*.distcp"))
+
+
+FORMAT = Format(name=NAME, suffixes=(), claims=claims, read=read)
