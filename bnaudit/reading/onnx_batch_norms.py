@@ -21,8 +21,6 @@ def batch_norm(site: Site, analysis: Analysis) -> NormLayer | None:
         return None
     per_sample = analysis.axes.is_made_one(data)
     training = is_training_form(site)
-    statistics = [value for value in (site.input(3), site.input(4)) if value is not None]
-    from_input = any(analysis.dependence.uses_inputs(value) for value in statistics)
     weight, bias, mean, var = (analysis.parameters.stored(site.input(index)) for index in range(1, 5))
     return NormLayer(
         name=analysis.names.name(site, parameter_names(mean, var, weight, bias)),
@@ -33,9 +31,9 @@ def batch_norm(site: Site, analysis: Analysis) -> NormLayer | None:
         eps=decimal(site.real("epsilon", 1e-5)),
         momentum=round(1 - decimal(site.real("momentum", 0.9)), 9),
         affine=weight is not None or bias is not None,
-        tracks_statistics=mean is not None and var is not None and not (per_sample and training),
+        tracks_statistics=_tracks(site, analysis, per_sample and training),
         graph_training=None if per_sample and training else training,
-        statistics_from_input=None if per_sample or training else from_input,
+        statistics_from_input=None if per_sample or training else _from_data(site, analysis),
         weight=weight,
         bias=bias,
         running_mean=mean,
@@ -52,6 +50,25 @@ def is_training_form(site: Site) -> bool:
     if site.opset >= 7:
         return sum(1 for name in site.node.outputs if name) >= 5
     return site.integer("is_test", 0) == 0
+
+
+def _from_data(site: Site, analysis: Analysis) -> bool | None:
+    """Whether the statistics are computed from the input that is normalized; None: the caller gives them apart."""
+    roots = analysis.dependence.roots
+    data = site.input(0)
+    given = [roots(value) for value in (site.input(3), site.input(4)) if value is not None]
+    if not any(given):
+        return False
+    return True if data is not None and any(roots(data) & each for each in given) else None
+
+
+def _tracks(site: Site, analysis: Analysis, uses_sample: bool) -> bool | None:
+    """Whether stored statistics belong to the node; None when the caller gives them with every run."""
+    if uses_sample:
+        return False
+    if all(analysis.is_constant(site.input(index)) for index in (3, 4)):
+        return True
+    return None if _from_data(site, analysis) is None else False
 
 
 def _channels(site: Site, analysis: Analysis) -> int | None:

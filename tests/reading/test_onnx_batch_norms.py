@@ -193,10 +193,20 @@ def test_statistics_computed_from_the_values_of_an_input_are_told(tmp_path: Path
     assert (layer.running_mean, layer.running_var, layer.name) == (None, None, "bn")
 
 
-def test_statistics_that_are_inputs_of_the_model_come_from_the_input(tmp_path: Path) -> None:
+def test_statistics_that_the_caller_gives_are_no_ones_defect(tmp_path: Path) -> None:
     inputs: dict[str, Any] = {"x": IMAGE, "bn.running_mean": (4,), "bn.running_var": (4,)}
     affine = {name: PARAMETERS[name] for name in ("bn.weight", "bn.bias")}
-    assert layer_of(model([batch_norm()], affine, inputs=inputs), tmp_path).statistics_from_input is True
+    layer = layer_of(model([batch_norm()], affine, inputs=inputs), tmp_path)
+    assert (layer.graph_training, layer.statistics_from_input, layer.tracks_statistics) == (False, None, None)
+    assert (layer.running_mean, layer.running_var) == (None, None)
+
+
+@pytest.mark.parametrize("which", [3, 4])
+def test_one_of_the_two_from_the_input_is_enough(which: int, tmp_path: Path) -> None:
+    operands = ["x", *PARAMETERS]
+    operands[which] = "m"
+    nodes = [node("ReduceMean", ["x"], ["m"], axes=[0, 2, 3], keepdims=0), batch_norm(inputs=tuple(operands))]
+    assert layer_of(model(nodes, PARAMETERS), tmp_path).statistics_from_input is True
 
 
 def test_instance_norm_with_tracking_as_the_dynamo_exporter_writes_it(tmp_path: Path) -> None:

@@ -150,12 +150,11 @@ def test_a_scan_whose_statistics_are_scanned_from_the_input_is_told(tmp_path: Pa
     inner = body(
         [node("BatchNormalization", ["state", "bn.weight", "bn.bias", "m", "m"], ["next"])], ["state", "m"], ["next"]
     )
-    proto = model(
-        [node("Scan", ["x", "stats"], body=inner, num_scan_inputs=1)],
-        PARAMETERS,
-        inputs={"x": IMAGE, "stats": ("T", 4)},
-    )
-    (layer,) = layers_of(proto, tmp_path)
+    nodes = [
+        node("ReduceMean", ["x"], ["stats"], axes=[2, 3], keepdims=0),
+        node("Scan", ["x", "stats"], body=inner, num_scan_inputs=1),
+    ]
+    (layer,) = layers_of(model(nodes, PARAMETERS), tmp_path)
     assert layer.statistics_from_input is True
 
 
