@@ -11,9 +11,11 @@ from bnaudit.reading.byte_source import ByteSource
 
 NAME = "pickle"
 
-_PROTOCOL_2_UP = re.compile(rb"\x80[\x02-\x05](?:[\x95}\])(KMJGNUXTcCB\x88\x89\x8a\x8c\x8e]|\Z)")
-_PROTOCOL_1 = re.compile(rb"[}\])][qr(.]|\(c[\w.]+\n\w+\n|\([KMGUXT]")
-_PROTOCOL_0 = re.compile(rb"\((?:dp?|lp?)\d*\n|\(i|c[\w.]+\n\w+\n|\(c[\w.]+\n\w+\n")
+_BEGINNINGS = (
+    rb"\x80[\x02-\x05](?:[\x95}\])(KMJGNUXTcCB\x88\x89\x8a\x8c\x8e]|\Z)",  # protocols 2 to 5
+    rb"[}\])][qr(.]|\(c[\w.]+\n\w+\n|\([KMGUXT]",  # protocol 1
+    rb"\((?:dp?|lp?)\d*\n|\(i|c[\w.]+\n\w+\n|\(c[\w.]+\n\w+\n",  # protocol 0
+)
 _TORCH_MAGIC = 0x1950A86A20F9469CFC6C
 _TORCH_MARKS = (_TORCH_MAGIC.to_bytes(10, "little"), str(_TORCH_MAGIC).encode())
 
@@ -21,9 +23,9 @@ _TORCH_MARKS = (_TORCH_MAGIC.to_bytes(10, "little"), str(_TORCH_MAGIC).encode())
 def claims(candidate: Candidate) -> bool:
     """The first opcodes of a pickle of any protocol, without the magic number of a torch file."""
     head = candidate.head
-    if any(mark in head[:48] for mark in _TORCH_MARKS):
+    if head[:1] not in (b"\x80", b"}", b"]", b")", b"(", b"c") or any(mark in head[:48] for mark in _TORCH_MARKS):
         return False
-    return any(pattern.match(head) for pattern in (_PROTOCOL_2_UP, _PROTOCOL_1, _PROTOCOL_0))
+    return any(re.match(beginning, head) for beginning in _BEGINNINGS)
 
 
 def read(candidate: Candidate) -> Description:

@@ -10,7 +10,7 @@ from bnaudit.errors import NotAModelError
 from bnaudit.reading.byte_source import ByteSource
 from bnaudit.reading.checkpoint_walk import Found, walk
 from bnaudit.reading.module_tree import describe_module
-from bnaudit.reading.optimizer_state import is_kept, steps, whole
+from bnaudit.reading.optimizer_state import steps, whole
 from bnaudit.reading.tensor_groups import describe_dicts, path_text
 from bnaudit.reading.torch_tensors import TorchTensors
 
@@ -42,7 +42,7 @@ def describe_checkpoint(root: object, tensors: TorchTensors, name: str) -> Conte
         gaps.extend(missing)
     repeated = [f"{path_text(second)} is the same object as {path_text(first)}" for second, first in found.twice]
     in_file_order = [part for _, part in sorted(parts, key=itemgetter(0))]
-    has_optimizer = any(is_kept(optimizer) for optimizer in found.optimizers)
+    has_optimizer = bool(found.optimizers)
     count, where = _steps(found, tensors)
     return Contents(
         parts=tuple(in_file_order) or (_without_model(found, has_optimizer, name),),

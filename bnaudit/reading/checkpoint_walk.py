@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from bnaudit.description import Gap
 from bnaudit.reading.module_tree import is_module
-from bnaudit.reading.optimizer_state import is_optimizer, names_optimizer
+from bnaudit.reading.optimizer_state import holds_state, is_optimizer, names_optimizer
 from bnaudit.reading.stand_ins import Call, PickleDict
 from bnaudit.reading.tensor_refs import TensorRef
 from bnaudit.reading.torch_tensors import TorchTensors
@@ -23,6 +23,7 @@ _LONGEST_KEY = 200
 _MOST_NAMING = 16 << 20
 """Characters of all paths together."""
 _MOST_REPEATED = 100
+_MOST_SEARCHED = 100
 _PLAIN = (int, float, bool, str, bytes, type(None))
 _CONTAINERS = (PickleDict, Call, list, tuple)
 
@@ -90,7 +91,7 @@ def walk(root: object, tensors: TorchTensors) -> Found:
 
 
 class _Walk:
-    __slots__ = ("_found", "_naming", "_owners", "_seen", "_stack", "_tensors")
+    __slots__ = ("_found", "_naming", "_owners", "_searched", "_seen", "_stack", "_tensors")
 
     def __init__(self, tensors: TorchTensors) -> None:
         self._tensors = tensors
@@ -99,6 +100,7 @@ class _Walk:
         self._owners: dict[int, Path] = {}
         self._stack: list[tuple[_Place, object]] = []
         self._naming = 0
+        self._searched = 0
 
     def run(self, root: object) -> Found:
         self._stack.append((_Place(None, ""), root))
@@ -153,7 +155,7 @@ class _Walk:
             ref = self._tensors.tensor(item) if isinstance(item, Call) else None
             if ref is not None:
                 entries.append((_text(key), ref))
-            elif names_optimizer(_text(key)):
+            elif names_optimizer(_text(key)) and self._is_optimizer(item):
                 self._found.optimizers.append(item)
             elif key != "_metadata":
                 inner.append((key, item))
@@ -162,6 +164,16 @@ class _Walk:
             self._owners[id(value)] = held.path
             self._found.dicts.append(held)
         self._push(place, inner)
+
+    def _is_optimizer(self, value: object) -> bool:
+        """Whether what is called an optimizer holds its state; only the first ones are searched."""
+        if id(value) in self._seen or self._searched >= _MOST_SEARCHED:
+            return False
+        self._searched += 1
+        found = holds_state(value, self._tensors)
+        if found:
+            self._seen.add(id(value))
+        return found
 
     def _affords(self, place: _Place, entries: list[tuple[str, TensorRef]]) -> bool:
         """Count the characters of the names to be; False, and a gap once, when all together are too many."""

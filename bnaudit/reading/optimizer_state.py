@@ -9,6 +9,7 @@ from bnaudit.reading.stand_ins import Call, PickleDict
 from bnaudit.reading.tensor_refs import TensorRef
 from bnaudit.reading.torch_tensors import TorchTensors
 
+_MOST_SEARCHED = 10_000
 _MOST_READ = 64
 """Step counts that are tensors are 4 bytes each in their own storage: enough of them are read to see a disagreement."""
 
@@ -24,14 +25,25 @@ def is_optimizer(value: object, pairs: PickleDict | None) -> bool:
 def names_optimizer(key: str) -> bool:
     """Whether a key of a checkpoint speaks of an optimizer (`optimizer_state_dict`, `optim`, `optimizer_states`)."""
     lowered = key.lower()
-    return "optimizer" in lowered or lowered in ("optim", "optims", "opt") or lowered.endswith(("_optim", "_opt"))
+    return "optimizer" in lowered or lowered in ("optim", "optims") or lowered.endswith("_optim")
 
 
-def is_kept(value: object) -> bool:
-    """Whether there is anything in it: `optimizer: None` is no optimizer state."""
-    if isinstance(value, (list, tuple, PickleDict)):
-        return len(value) > 0
-    return isinstance(value, Call)
+def holds_state(value: object, tensors: TorchTensors) -> bool:
+    """Whether an optimizer's state or a tensor is in it: a trainer's settings are called `optimizer` too."""
+    stack, seen = [value], set[int]()
+    while stack and len(seen) < _MOST_SEARCHED:
+        item = stack.pop()
+        if not isinstance(item, (PickleDict, Call, list, tuple)) or id(item) in seen:
+            continue
+        seen.add(id(item))
+        pairs = item if isinstance(item, PickleDict) else item.items if isinstance(item, Call) else None
+        if is_optimizer(item, pairs) or tensors.tensor(item) is not None:
+            return True
+        if isinstance(item, Call):
+            stack.append(item.state)
+        inner = (held for _, held in pairs.pairs()) if pairs is not None else item
+        stack.extend(inner if not isinstance(inner, (Call, PickleDict)) else ())
+    return False
 
 
 def steps(optimizers: list[object], tensors: TorchTensors) -> int | None:

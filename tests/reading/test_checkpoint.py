@@ -111,7 +111,9 @@ def test_an_optimizer_is_recognised_by_its_structure_too(tmp_path: Path, key: st
 
 def test_no_optimizer_is_said_too(tmp_path: Path) -> None:
     assert saved(batch_norm("bn", 2, torch.float32, 1), tmp_path).has_optimizer is False
-    assert saved({"m": batch_norm("bn", 2, torch.float32, 1), "optimizer": None}, tmp_path).has_optimizer is False
+    norm = batch_norm("bn", 2, torch.float32, 1)
+    for settings in (None, {}, [], "adam", {"type": "SGD", "lr": 0.1}, [{"name": "adam", "betas": (0.9, 0.99)}]):
+        assert saved({"m": norm, "optimizer": settings, "opt": {"lr": 1}}, tmp_path).has_optimizer is False
 
 
 def test_a_lightning_checkpoint(tmp_path: Path) -> None:

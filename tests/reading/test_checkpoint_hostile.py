@@ -96,3 +96,9 @@ def test_keys_that_are_no_text(tmp_path: Path, key: object) -> None:
 def test_step_counts_that_are_none(tmp_path: Path, steps: object) -> None:
     result = read(tmp_path, pickle.dumps({"global_step": steps, "m": {"bn.running_mean": np.ones(2)}}, 4))
     assert isinstance(result, Description) and result.steps is None
+
+
+def test_settings_called_optimizer_by_the_thousands(tmp_path: Path) -> None:
+    settings = {f"option{i}": [i] for i in range(8_000)}
+    result = frugal(tmp_path, pickle.dumps([{"optimizer": settings, "w": np.ones(1)} for _ in range(10_000)], 4))
+    assert isinstance(result, Description) and result.has_optimizer is False
