@@ -85,8 +85,12 @@ def epsilon_critical_channels(case: Case) -> Iterator[Hit]:
 def _norms(description: Description) -> Iterator[NormLayer]:
     """Batch norms whose epsilon and variance are both known."""
     for _, layer in description.layers:
-        if layer.kind.is_batch and layer.eps is not None and layer.eps >= 0.0 and layer.var is not None:
+        if layer.kind.is_batch and layer.var is not None and _is_usable(layer.eps):
             yield layer
+
+
+def _is_usable(epsilon: float | None) -> bool:
+    return epsilon is not None and 0.0 <= epsilon < math.inf
 
 
 def _second_epsilons(case: Case, norms: list[NormLayer]) -> Iterator[_Evidence]:
@@ -94,7 +98,7 @@ def _second_epsilons(case: Case, norms: list[NormLayer]) -> Iterator[_Evidence]:
     if len(own) > 1:
         yield from (_Evidence(epsilon, "another layer") for epsilon in own)
     if case.baseline is not None:
-        baseline = [layer for _, layer in case.baseline.layers if layer.kind.is_batch and layer.eps is not None]
+        baseline = [layer for _, layer in case.baseline.layers if layer.kind.is_batch and _is_usable(layer.eps)]
         yield from (_Evidence(epsilon, "the baseline") for epsilon in _distinct(baseline))
     producer = (case.subject.artifact.producer or "").lower()
     default = next((epsilon for word, epsilon in _DEFAULTS if word in producer), None)

@@ -95,13 +95,13 @@ class _Excess(NamedTuple):
 def overflowing_statistics(case: Case) -> Iterator[Hit]:
     """At most one hit per layer: the first of the four cases."""
     for part, layer in case.subject.layers:
-        epsilon = layer.eps if layer.eps is not None else case.limits["assumed_epsilon"]
+        stated = layer.eps if layer.eps is not None and math.isfinite(layer.eps) else None
+        epsilon = case.limits["assumed_epsilon"] if stated is None else stated
         channels = _usable(layer, epsilon)
         if channels is not None and channels.places.size:
-            found = (excess for excess in _cases(layer, channels, epsilon, case.limits) if excess.bad.any())
-            for excess in found:
-                yield _hit(part, layer, channels, excess)
-                break
+            cases = _cases(layer, channels, epsilon, case.limits)
+            if worst := next((excess for excess in cases if excess.bad.any()), None):
+                yield _hit(part, layer, channels, worst)
 
 
 def _usable(layer: NormLayer, epsilon: float) -> _Channels | None:
