@@ -11,10 +11,12 @@ from bnaudit.reading.byte_source import ByteSource
 from bnaudit.reading.checkpoint_walk import Found, walk
 from bnaudit.reading.module_tree import describe_module
 from bnaudit.reading.optimizer_state import steps, whole
-from bnaudit.reading.tensor_groups import describe_dicts, path_text
+from bnaudit.reading.stand_ins import Call, PickleDict
+from bnaudit.reading.tensor_groups import Owner, describe_dicts, path_text
 from bnaudit.reading.torch_tensors import TorchTensors
 
 _MOST_REMARKS = 8
+_MOST_OWNERS = 16
 
 
 class Contents(NamedTuple):
@@ -35,7 +37,7 @@ def describe_checkpoint(root: object, tensors: TorchTensors, name: str) -> Conte
     Raises NotAModelError when there is neither a tensor nor a module nor an optimizer in it.
     """
     found = walk(root, tensors)
-    parts, gaps, aliases = describe_dicts(found.dicts)
+    parts, gaps, aliases = describe_dicts(found.dicts, _owners(found, tensors) if found.dicts else None)
     for position, path, call in found.modules:
         part, missing = describe_module(call, tensors, ".".join(path))
         parts.append((position, part))
@@ -79,6 +81,32 @@ def description(
         steps_name=contents.steps_name,
         remarks=contents.remarks,
     )
+
+
+def _owners(found: Found, tensors: TorchTensors) -> list[Owner]:
+    """The first modules of the file with the identities of their tensors; one without an identity is left out."""
+    return [(path, _identities(call, tensors)) for _, path, call in found.modules[:_MOST_OWNERS]]
+
+
+def _identities(module: Call, tensors: TorchTensors) -> frozenset[object]:
+    identities: set[object] = set()
+    seen: set[int] = set()
+    stack: list[object] = [module]
+    while stack:
+        value = stack.pop()
+        if not isinstance(value, (Call, PickleDict, list, tuple)) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        ref = tensors.tensor(value) if isinstance(value, Call) else None
+        if ref is not None:
+            identities.add(ref.identity)
+        elif isinstance(value, Call):
+            stack.extend((value.state, value.items, value.args))
+        elif isinstance(value, PickleDict):
+            stack.extend(item for _, item in value.pairs())
+        else:
+            stack.extend(value)
+    return frozenset(identities - {None})
 
 
 def _without_model(found: Found, has_optimizer: bool, name: str) -> Part:

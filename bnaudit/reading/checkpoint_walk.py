@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bnaudit.description import Gap
+from bnaudit.reading.module_tensors import ModuleTensors
 from bnaudit.reading.module_tree import is_module
 from bnaudit.reading.optimizer_state import holds_state, is_optimizer, names_optimizer
 from bnaudit.reading.stand_ins import Call, PickleDict
@@ -91,10 +92,11 @@ def walk(root: object, tensors: TorchTensors) -> Found:
 
 
 class _Walk:
-    __slots__ = ("_found", "_naming", "_owners", "_searched", "_seen", "_stack", "_tensors")
+    __slots__ = ("_found", "_naming", "_owners", "_reader", "_searched", "_seen", "_stack", "_tensors")
 
     def __init__(self, tensors: TorchTensors) -> None:
         self._tensors = tensors
+        self._reader = ModuleTensors(tensors)
         self._found = Found()
         self._seen: set[int] = set()
         self._owners: dict[int, Path] = {}
@@ -131,7 +133,7 @@ class _Walk:
             self._push_attributes(place, value)
 
     def _is_leaf(self, place: _Place, value: Call) -> bool:
-        if self._tensors.tensor(value) is not None:
+        if self._reader.ref(value) is not None:
             self._found.loose += 1
             return True
         if is_module(value):
@@ -152,7 +154,7 @@ class _Walk:
                 if isinstance(key, str) and key in _TELLING:
                     self._found.scalars.setdefault(key, item)
                 continue
-            ref = self._tensors.tensor(item) if isinstance(item, Call) else None
+            ref = self._reader.ref(item) if isinstance(item, Call) else None
             if ref is not None:
                 entries.append((_text(key), ref))
             elif names_optimizer(_text(key)) and self._is_optimizer(item):

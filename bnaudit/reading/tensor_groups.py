@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from bnaudit.description import Gap, Part
 from bnaudit.reading.checkpoint_walk import Path, TensorDict
@@ -10,13 +10,22 @@ from bnaudit.reading.norm_names import layer_and_leaf
 from bnaudit.reading.state_dict import describe_state_dict
 from bnaudit.reading.tensor_refs import TensorRef
 
+Owner = tuple[Path, frozenset[object]]
+"""A module of the file: where it is, and the identities of all its tensors."""
 
-def describe_dicts(dicts: list[TensorDict]) -> tuple[list[tuple[int, Part]], list[Gap], list[str]]:
-    """The models that the dicts hold with their positions in the file, what was not read, and remarks on aliases."""
+
+def describe_dicts(
+    dicts: list[TensorDict], owners: list[Owner] | None = None
+) -> tuple[list[tuple[int, Part]], list[Gap], list[str]]:
+    """The models that the dicts hold with their positions in the file, what was not read, and remarks on aliases.
+
+    A dict whose tensors all belong to one of the `owners` is its state dict, and no model of its own.
+    """
     parts: list[tuple[int, Part]] = []
     gaps: list[Gap] = []
     remarks: list[str] = []
-    for group in _distinct(_grouped(dicts), remarks):
+    groups = _distinct(_grouped(dicts), remarks)
+    for group in _unowned(groups, owners, remarks) if owners else groups:
         part, missing = describe_state_dict(".".join(group.path), group.entries, group.versions)
         if part.layers or not group.scattered:
             parts.append((group.position, part))
@@ -87,6 +96,16 @@ def _distinct(groups: list[_Group], remarks: list[str]) -> Iterator[_Group]:
             yield group
         else:
             remarks.append(f"{path_text(group.path)} holds the very tensors of {path_text(known.path)}")
+
+
+def _unowned(groups: Iterable[_Group], owners: list[Owner], remarks: list[str]) -> Iterator[_Group]:
+    for group in groups:
+        held = {ref.identity for _, ref in group.entries}
+        owner = next((path for path, identities in owners if held <= identities), None)
+        if owner is None:
+            yield group
+        else:
+            remarks.append(f"{path_text(group.path)} holds the very tensors of the module {path_text(owner)}")
 
 
 def path_text(path: Path) -> str:

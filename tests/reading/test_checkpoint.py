@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from state_dicts import batch_norm, describe
+from state_dicts import assert_norms_equal, batch_norm, describe
 from torch import nn
 
 from bnaudit.description import Carrier, Description
@@ -179,6 +179,34 @@ def test_the_same_tensors_under_two_names_are_one_part_and_a_remark(tmp_path: Pa
     assert description.remarks == ("ema holds the very tensors of model",)
     copied = {key: value.clone() for key, value in norm.state_dict().items()}
     assert len(saved({"model": norm.state_dict(), "ema": copied}, tmp_path).parts) == 2
+
+
+def test_the_state_dict_of_a_module_beside_it_is_a_remark(tmp_path: Path) -> None:
+    net, other = nn.Sequential(nn.BatchNorm1d(2)), nn.Sequential(nn.BatchNorm1d(2))
+    description = saved({"state_dict": net.state_dict(), "net": net, "ema": other.state_dict()}, tmp_path)
+    assert parts(description) == [("net", ["0"]), ("ema", ["0"])]
+    assert description.remarks == ("state_dict holds the very tensors of the module net",)
+
+
+def test_parameters_of_old_pickles_are_tensors(tmp_path: Path) -> None:
+    norm = batch_norm("bn", 3, torch.float32, 5)
+    path = tmp_path / "old.pth"
+    torch.save(
+        {k: _OldParameter(v) if v.ndim else v for k, v in norm.items()}, path, _use_new_zipfile_serialization=False
+    )
+    (part,) = describe(path).parts
+    assert_norms_equal(part, norm)
+    assert part.layers[0].requires_grad is False
+
+
+class _OldParameter:
+    """Pickles as a Parameter of PyTorch 0.2 and 0.3 does: a call with the data, and a state."""
+
+    def __init__(self, data: torch.Tensor) -> None:
+        self.data = data
+
+    def __reduce__(self) -> object:
+        return nn.Parameter, (self.data,), (False, False, OrderedDict())
 
 
 def test_a_cycle_ends(tmp_path: Path) -> None:
