@@ -40,6 +40,7 @@ class BatchAxes:
     def __init__(self, dependence: Dependence, constants: Constants) -> None:
         self._dependence = dependence
         self._constants = constants
+        self._traced: dict[tuple[Value, int], Value | None] = {}
         self._steps: dict[str, Callable[[Site, int], int | None]] = {
             "Transpose": self._transpose,
             "Reshape": self._reshape,
@@ -71,18 +72,24 @@ class BatchAxes:
 
     def _trace(self, value: Value, axis: int) -> Value | None:
         """The declared input whose first axis this is, None when it is none or not known."""
+        passed: list[tuple[Value, int]] = []
+        found: Value | None = None
         for _ in range(_MOST_STEPS):
+            if (value, axis) in self._traced:
+                found = self._traced[value, axis]
+                break
+            passed.append((value, axis))
             if value.is_model_input:
-                return value if axis == 0 else None
+                found = value if axis == 0 else None
+                break
             site = value.site
             before = self._data(site) if site is not None else None
-            if site is None or before is None:
-                return None
-            step = self._step(site, axis, before)
-            if step is None:
-                return None
+            step = self._step(site, axis, before) if site is not None and before is not None else None
+            if before is None or step is None:
+                break
             value, axis = before, step
-        return None
+        self._traced.update(dict.fromkeys(passed, found))
+        return found
 
     def _data(self, site: Site) -> Value | None:
         """The first operand that depends on the model's inputs."""

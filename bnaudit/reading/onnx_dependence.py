@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from bnaudit.errors import CapExceededError
 from bnaudit.reading.onnx_scope import Value
 
 _SHAPE_ONLY = {"Shape", "Size", "EyeLike"}
 _RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
 _NOTHING: frozenset[str] = frozenset()
 _CHANCE = frozenset(("",))
+_MOST_NAMES = 20_000_000
+"""Names in all the sets together: what keeps a graph of very many inputs within memory."""
 
 
 class Dependence:
@@ -15,6 +18,7 @@ class Dependence:
 
     def __init__(self) -> None:
         self._known: dict[Value, frozenset[str]] = {}
+        self._names = 0
 
     def roots(self, value: Value) -> frozenset[str]:
         """Names of the declared inputs whose values reach this one; "" stands for a random generator.
@@ -29,7 +33,7 @@ class Dependence:
             if current in known:
                 stack.pop()
             elif current in pending:
-                known[current] = _union([known.get(before, _NOTHING) for before in pending.pop(current)])
+                known[current] = self._union([known.get(before, _NOTHING) for before in pending.pop(current)])
             elif current.is_model_input:
                 known[current] = frozenset((current.name,))
             elif current.site is not None and current.site.operator in _RANDOM:
@@ -47,6 +51,16 @@ class Dependence:
         """Whether it is the same in every run, whatever values the inputs have."""
         return not self.roots(value)
 
+    def _union(self, sets: list[frozenset[str]]) -> frozenset[str]:
+        largest = max(sets, key=len, default=_NOTHING)
+        if all(entry is largest or entry <= largest for entry in sets):
+            return largest
+        joined = largest.union(*sets)
+        self._names += len(joined)
+        if self._names > _MOST_NAMES:
+            raise CapExceededError("too many inputs that depend on one another", cap="graph_nodes")
+        return joined
+
 
 def _sources(value: Value) -> list[Value]:
     """The values that it is computed from."""
@@ -60,10 +74,3 @@ def _sources(value: Value) -> list[Value]:
         return site.inputs[:1]
     results = [body.value(name) for body in site.bodies.values() for name in body.body.outputs]
     return site.inputs + [result for result in results if result is not None]
-
-
-def _union(sets: list[frozenset[str]]) -> frozenset[str]:
-    largest = max(sets, key=len, default=_NOTHING)
-    if all(entry is largest or entry <= largest for entry in sets):
-        return largest
-    return frozenset().union(*sets)

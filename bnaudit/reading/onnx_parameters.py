@@ -66,10 +66,10 @@ class Parameters:
 
     def _repeated(self, value: Value) -> StoredTensor | None:
         """What is repeated as often as the batch is large, which no file says: the parameter before it is repeated."""
-        site = value.origin().site
-        if site is None or site.operator != "Tile":
+        base = before(value, ("Tile", "Identity"), steps=100)
+        if base is None or base is value.origin() or (base.site is not None and base.site.operator == "Tile"):
             return None
-        return self.stored(site.input(0))
+        return self.stored(base)
 
     def _missing(self, value: Value, why: str) -> StoredTensor:
         self._unread.setdefault(why, []).append(value.name)
