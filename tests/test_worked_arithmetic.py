@@ -7,6 +7,8 @@ import re
 import pytest
 import torch
 
+from bnaudit.plugins import names
+from bnaudit.rules import rule_id
 from bnaudit.worked_arithmetic import worked_example
 
 PAGE = worked_example()
@@ -163,3 +165,8 @@ def test_a_shifted_input_moves_by_two_deviations() -> None:
 def test_the_page_fits_a_terminal() -> None:
     prose = [line for line in PAGE.splitlines() if not line.startswith("|")]
     assert max(map(len, prose)) <= 84
+
+
+def test_the_rules_that_the_page_names_exist() -> None:
+    existing = {rule_id(name) for name in names("bnaudit.rules")}
+    assert {rule for rule in re.findall(r"BN\d{3}", PAGE) if rule[2] in "12"} <= existing

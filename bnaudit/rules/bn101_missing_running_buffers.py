@@ -80,13 +80,17 @@ def _hit(part: Part, layer: NormLayer, message: str, advice: str) -> Hit:
 
 def _missing(layer: NormLayer) -> str:
     """What is proved to be missing, as the subject of a sentence."""
-    if not (layer.kind.is_batch or layer.kind is NormKind.UNKNOWN) or layer.tracks_statistics is False:
+    missing = [name for name, tensor in _statistics(layer) if tensor is None]
+    concerned = (layer.kind.is_batch or layer.kind is NormKind.UNKNOWN) and layer.tracks_statistics is not False
+    if not missing or not concerned:
         return ""
-    pair = (("running_mean", layer.running_mean), ("running_var", layer.running_var))
-    missing = [name for name, tensor in pair if tensor is None]
-    torn = len(missing) == 1 or (len(missing) == 2 and layer.num_batches_tracked is not None)
+    torn = len(missing) == 1 or layer.num_batches_tracked is not None
     promised = layer.kind.is_batch and (layer.tracks_statistics is True or _is_frozen_class(layer))
-    return " and ".join(missing) + (" are" if len(missing) == 2 else " is") if missing and (torn or promised) else ""
+    return " and ".join(missing) + (" are" if len(missing) == 2 else " is") if torn or promised else ""
+
+
+def _statistics(layer: NormLayer) -> tuple[tuple[str, StoredTensor | None], ...]:
+    return ("running_mean", layer.running_mean), ("running_var", layer.running_var)
 
 
 def _is_frozen_class(layer: NormLayer) -> bool:
@@ -94,8 +98,7 @@ def _is_frozen_class(layer: NormLayer) -> bool:
 
 
 def _without_values(layer: NormLayer) -> str:
-    pair = (("running_mean", layer.running_mean), ("running_var", layer.running_var))
-    empty = [name for name, tensor in pair if tensor is not None and _is_empty(tensor)]
+    empty = [name for name, tensor in _statistics(layer) if tensor is not None and _is_empty(tensor)]
     return " and ".join(empty) + (" are" if len(empty) == 2 else " is") if empty else ""
 
 
@@ -105,6 +108,8 @@ def _is_empty(tensor: StoredTensor) -> bool:
 
 def _bare_layers(part: Part) -> Iterator[Hit]:
     bare = [layer for layer in part.layers if _may_lack_statistics(layer)]
+    if not bare:
+        return
     complete = {sibling_key(layer.name) for layer in part.layers if layer.metadata_version == 2 and _keeps_both(layer)}
     open_cases = []
     for layer in bare:

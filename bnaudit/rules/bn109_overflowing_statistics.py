@@ -97,11 +97,27 @@ def overflowing_statistics(case: Case) -> Iterator[Hit]:
     for part, layer in case.subject.layers:
         stated = layer.eps if layer.eps is not None and math.isfinite(layer.eps) else None
         epsilon = case.limits["assumed_epsilon"] if stated is None else stated
+        if _is_plainly_inside(layer, epsilon, case.limits):
+            continue
         channels = _usable(layer, epsilon)
         if channels is not None and channels.places.size:
             cases = _cases(layer, channels, epsilon, case.limits)
             if worst := next((excess for excess in cases if excess.bad.any()), None):
                 yield _hit(part, layer, channels, worst)
+
+
+def _is_plainly_inside(layer: NormLayer, epsilon: float, limits: Mapping[str, float]) -> bool:
+    """Whether the extremes over all channels rule out every case, at a fraction of the cost. NaN rules out none."""
+    mean, var, gamma, beta = layer.mean, layer.var, layer.gamma, layer.beta
+    if mean is None or var is None or not mean.size or not var.size or epsilon < limits["small_epsilon"]:
+        return False
+    lowest, highest = float(var.min()), float(var.max())
+    if not (lowest >= 0.0 and highest <= limits["ratio"] * max(lowest, epsilon)):
+        return False
+    furthest = float(abs(mean).max())
+    gain = (1.0 if gamma is None or not gamma.size else float(abs(gamma).max())) * (lowest + epsilon) ** -0.5
+    shift = furthest * gain + (0.0 if beta is None or not beta.size else float(abs(beta).max()))
+    return math.isfinite(shift) and max(highest, furthest, gain, shift) <= limits["largest_half"]
 
 
 def _usable(layer: NormLayer, epsilon: float) -> _Channels | None:

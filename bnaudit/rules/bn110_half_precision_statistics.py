@@ -41,6 +41,7 @@ Keep the norms in float32 while training (`norm.float()` after `model.half()` or
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -97,12 +98,18 @@ def _round_trip(statistics: list[StoredTensor], fewest: int) -> str:
     if not statistics or any(tensor.dtype != "float32" or tensor.values is None for tensor in statistics):
         return ""
     arrays = [tensor.values for tensor in statistics if tensor.values is not None and tensor.values.dtype.kind == "f"]
+    if not all(_may_be_half(value) for array in arrays for value in array.reshape(-1)[:2].tolist()):
+        return ""
     for grid in _HALF:
-        # One value off the grid decides nearly always, and is found in the first few.
-        if all(_on_grid(array.reshape(-1)[:4], grid) for array in arrays) and all(_on_grid(a, grid) for a in arrays):
+        if all(_on_grid(array, grid) for array in arrays):
             distinct = {value for array in arrays for value in array.reshape(-1).tolist()}
             return grid if len(distinct) >= fewest else ""
     return ""
+
+
+def _may_be_half(value: float) -> bool:
+    """Whether 11 significant bits hold it, as both half formats need. Few values answer for nearly every layer."""
+    return (math.frexp(value)[0] * 2048.0).is_integer()
 
 
 def _on_grid(values: NDArray[np.float64] | NDArray[np.int64], grid: str) -> bool:

@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 
 from bnaudit.description import NormKind
 from bnaudit.results import Severity
+from bnaudit.rules import bn109_overflowing_statistics as bn109
+from bnaudit.rules import load_rule
 
-run = partial(hits, "bn109_overflowing_statistics")
+RULE = "bn109_overflowing_statistics"
+run = partial(hits, RULE)
 wide = partial(batch_norm, mean=[0.0] * 9, gamma=[1.0] * 9, beta=[0.0] * 9)
 
 
@@ -102,6 +105,26 @@ def test_hostile_values_raise_and_warn_of_nothing(data: st.DataObject, eps: floa
         warnings.simplefilter("error")
         for hit in run(part([batch_norm(mean=mean, var=var, gamma=gamma, beta=beta, eps=eps)])):
             assert math.isfinite(float(hit.value))  # type: ignore[arg-type]
+
+
+_WIDE = st.floats(-8, 8).map(lambda exponent: 10.0**exponent) | st.just(0.0)
+
+
+@given(
+    mean=st.lists(_WIDE, min_size=4, max_size=4),
+    var=st.lists(_WIDE, min_size=4, max_size=4),
+    gamma=st.lists(_WIDE, min_size=4, max_size=4) | st.none(),
+    eps=st.sampled_from([None, 1e-5, 1e-3]),
+)
+def test_the_short_cut_passes_over_nothing(
+    mean: list[float], var: list[float], gamma: list[float] | None, eps: float | None
+) -> None:
+    layer = batch_norm(mean=mean, var=var, gamma=gamma, beta=None, eps=eps)
+    epsilon, limits = eps or 1e-5, load_rule(RULE).limits
+    channels = bn109._usable(layer, epsilon)
+    assert channels is not None
+    if bn109._is_plainly_inside(layer, epsilon, limits):
+        assert not any(excess.bad.any() for excess in bn109._cases(layer, channels, epsilon, limits))
 
 
 def test_the_pages_arithmetic() -> None:
