@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
@@ -146,6 +147,7 @@ def test_quantization_state_is_no_norm() -> None:
     assert described(tensors).layers == ()
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_a_prepared_qat_model_keeps_its_batch_norms() -> None:
     layer = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
     layer.qconfig = torch.ao.quantization.get_default_qat_qconfig("x86")  # type: ignore[assignment]
