@@ -25,7 +25,7 @@ class ScriptArchive:
     def __init__(self, source: ByteSource) -> None:
         self.members = ZipDirectory(source)
         self.prefix = self.members.record_prefix()
-        self.library = CodeLibrary(self.members, self.prefix)
+        self.library = CodeLibrary(self.members, self.prefix, source.caps)
         self.imports = ImportLog()
         self._meter = OpcodeMeter()
         self._big_endian = is_big_endian(self.members)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 
+from bnaudit.caps import Caps
 from bnaudit.description import Gap
 from bnaudit.errors import CapExceededError, MalformedError, UnreadableError
 from bnaudit.reading.torchscript_source import attribute_name, definitions, parse_definition
 from bnaudit.reading.zip_directory import ZipDirectory
 
 _MOST_GAPS = 100
-_CODE_BYTES = 16 << 20
-"""Bytes of all code files that are looked at (ResNet-152: 0.6 MB). A syntax tree takes about 50 times as much."""
+_SHARE = 64
+"""Code may have this part of `caps.header_bytes` (4 MB by default; ResNet-152 has 0.6 MB): its syntax tree takes some
+150 times as much memory as its text."""
 
 
 class ClassCode:
@@ -70,7 +72,7 @@ def _written(methods: dict[str, ast.FunctionDef]) -> set[str]:
 class CodeLibrary:
     """The `code/` folder of an archive. `gaps` grows with every definition that is wanted and cannot be read."""
 
-    def __init__(self, members: ZipDirectory, prefix: str) -> None:
+    def __init__(self, members: ZipDirectory, prefix: str, caps: Caps) -> None:
         self.gaps: list[Gap] = []
         self._known: set[Gap] = set()
         self._members = members
@@ -78,7 +80,9 @@ class CodeLibrary:
         self._texts: dict[str, dict[str, str]] = {}
         self._classes: dict[str, ClassCode | None] = {}
         self._functions: dict[str, ast.FunctionDef | None] = {}
+        self._unread: set[str] = set()
         self._bytes = 0
+        self._limit = caps.header_bytes // _SHARE
         self.is_there = any(name.startswith(self._folder) and name.endswith(".py") for name in members.names)
 
     def class_code(self, qualified: str) -> ClassCode | None:
@@ -114,7 +118,8 @@ class CodeLibrary:
         """A member of a class (`__torch__.Color.RED`, `__torch__.Pair.__new__`) is there with the class."""
         module, _, name = qualified.rpartition(".")
         outer, _, owner = module.rpartition(".")
-        return name in self._file(module) or owner in self._file(outer)
+        there = name in self._file(module) or owner in self._file(outer)
+        return there or not self._unread.isdisjoint((module, outer))
 
     def _definition(self, qualified: str) -> ast.ClassDef | ast.FunctionDef | None:
         module, _, name = qualified.rpartition(".")
@@ -129,19 +134,21 @@ class CodeLibrary:
 
     def _file(self, module: str) -> dict[str, str]:
         if module not in self._texts:
-            self._texts[module] = self._read(f"{self._folder}{module.replace('.', '/')}.py")
+            self._texts[module] = self._read(module)
         return self._texts[module]
 
-    def _read(self, member: str) -> dict[str, str]:
+    def _read(self, module: str) -> dict[str, str]:
+        member = f"{self._folder}{module.replace('.', '/')}.py"
         if member not in self._members:
             return {}
         try:
             self._bytes += self._members.size(member)
-            if self._bytes > _CODE_BYTES:
-                raise CapExceededError("the code files together", where=member, cap="header_bytes")
+            if self._bytes > self._limit:
+                raise CapExceededError(f"code of more than {self._limit} bytes", where=member, cap="header_bytes")
             source = self._members.open(member)
             return definitions(source.read(0, source.size).decode("utf-8"))
         except (UnreadableError, UnicodeDecodeError) as error:
             why = str(error) if isinstance(error, UnreadableError) else "it is not UTF-8 text"
             self.report(member, why)
+            self._unread.add(module)
             return {}

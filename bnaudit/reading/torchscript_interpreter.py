@@ -86,7 +86,7 @@ class Interpreter(Expressions):
             self.visited.add(id(frame.owner))
         if frame.depth > _DEEPEST:
             if len(frame.trail) > _LONGEST_TRAIL or len(self._deferred) > _MOST_DEFERRED:
-                raise MalformedError("code that calls itself", where=function.name)
+                raise MalformedError("calls nested beyond reason", where=function.name)
             self._deferred.append(_Invocation(function, bound, frame.at_top()))
             return UNKNOWN
         return self._body(function, bound, frame)

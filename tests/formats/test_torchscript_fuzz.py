@@ -157,7 +157,7 @@ def test_a_part_of_the_code_that_is_too_deep_is_a_gap_and_the_rest_is_read(files
 
 def test_code_that_is_too_large_is_a_gap(files: list[Path], tmp_path: Path) -> None:
     def grow(data: bytes) -> bytes:
-        return data + b"#" * (17 << 20)
+        return data + b"#" * (5 << 20)
 
     found = outcome(rewritten(files[0], tmp_path / "large.pt", {"functional.py": grow}))
     assert isinstance(found, Description)

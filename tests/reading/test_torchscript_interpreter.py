@@ -54,7 +54,7 @@ class Follow:
         source = self._stack.enter_context(ByteSource.open(path))
         root = ScriptObject("", "__torch__.M")
         root.attributes = {"training": True, **attributes}
-        return Followed(CodeLibrary(ZipDirectory(source), "m/"), root, nodes)
+        return Followed(CodeLibrary(ZipDirectory(source), "m/", source.caps), root, nodes)
 
 
 @pytest.fixture
