@@ -26,6 +26,8 @@ class Dependence:
         Shape and Size end the walk, and so does an initializer that also stands in the graph's inputs.
         """
         known = self._known
+        if value.tensor is not None or value in known:
+            return known.get(value, _NOTHING)
         pending: dict[Value, list[Value]] = {}
         stack = [value]
         while stack:

@@ -13,7 +13,7 @@ from bnaudit.description import (
     NormLayer,
     Part,
 )
-from bnaudit.reading.byte_source import ByteSource
+from bnaudit.reading.byte_source import ByteSource, MemorySource
 from bnaudit.reading.onnx_analysis import Analysis
 from bnaudit.reading.onnx_batch_norms import BATCH_NORMS, batch_norm
 from bnaudit.reading.onnx_dtypes import is_floating
@@ -28,6 +28,8 @@ from bnaudit.reading.onnx_scope import Scope, Site
 from bnaudit.reading.onnx_spelled_out import ROOTS, spelled_out
 from bnaudit.reading.onnx_tensor import OnnxTensor, SparseTensor
 
+_SMALL_FILE = 1 << 20
+
 Recognizer = Callable[[Site, Analysis], NormLayer | None]
 
 _RECOGNIZERS: dict[str, Recognizer] = {
@@ -41,7 +43,7 @@ _RECOGNIZERS: dict[str, Recognizer] = {
 def describe(source: ByteSource, path: str) -> Description:
     """Walk one model and describe its norm layers. Raises UnreadableError when it is corrupt or beyond the caps."""
     with ExternalFiles(source) as files:
-        model = read_model(source, files)
+        model = read_model(_at_hand(source), files)
         analysis = Analysis(Scope(model, model.graph))
         tensors = _tensors(analysis)
         part = _part(analysis, tensors)
@@ -50,10 +52,18 @@ def describe(source: ByteSource, path: str) -> Description:
             path=path,
             format="ONNX",
             size=source.size + sum(files.size(location) for location in locations),
-            bytes_read=source.bytes_read + files.bytes_read,
+            # what was read twice, looking and describing, counts once
+            bytes_read=min(source.bytes_read, source.size) + files.bytes_read,
             producer=model.producer,
         )
         return Description(artifact=artifact, parts=(part,), gaps=analysis.parameters.gaps)
+
+
+def _at_hand(source: ByteSource) -> ByteSource:
+    """A small file is read whole, once: its nodes, attributes and parameters lie too close together to be apart."""
+    if source.size > min(_SMALL_FILE, source.caps.header_bytes):
+        return source
+    return MemorySource(source.read(0, source.size), source.name, source)
 
 
 def _part(analysis: Analysis, tensors: list[OnnxTensor]) -> Part:

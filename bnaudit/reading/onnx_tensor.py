@@ -116,6 +116,8 @@ def widened(values: NDArray[Any], dtype: str) -> NDArray[np.float64] | NDArray[n
     import numpy as np
 
     if is_floating(dtype):
+        if not np.isnan(values).any():
+            return values.astype(np.float64)
         with np.errstate(invalid="ignore"):  # a signalling NaN
             return values.astype(np.float64)
     if values.dtype == np.uint64 and values.size and int(values.max()) >> 63:
