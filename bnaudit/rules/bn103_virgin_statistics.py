@@ -8,7 +8,7 @@ depends on the rest of the layer:
 - **Error**: the layer was trained. Its counter is above 0 (it was run and never updated: momentum 0, or statistics
   that were reset and not measured), or its bias is not 0, or its weight differs between channels and leaves [0, 1].
 - **Warning**: nothing shows training, while other layers of the model have moved. The layer never ran in training:
-  an unused branch, or a fresh head on a pretrained backbone.
+  an unused branch, or a fresh head on a pretrained backbone. *Buffers complete* then stays open.
 - **Note**: every batch norm of the model is at its initial values: a fresh model.
 - **Note**: every batch norm has mean 0 and one variance within 0.001 of 1, there are no counters, and weights and
   biases are trained: the statistics were absorbed into them (Caffe2's frozen norms store 1 − epsilon).
@@ -92,6 +92,7 @@ def _virgin_layers(part: Part, norms: list[NormLayer]) -> Iterator[Hit]:
                 part=part.name,
                 severity=Severity.WARNING,
                 confidence=Confidence.MEDIUM,
+                undecided="a batch norm never ran in training: an unused branch, or a head still to be trained",
             )
 
 

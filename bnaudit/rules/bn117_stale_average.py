@@ -42,7 +42,7 @@ or let the average run over buffers too:
 
 ## Limits
 
-- Raw and averaged weights in two files: compare them (BN602). Only norm tensors are read, so that "differ by 5 %" is
+- Raw and averaged weights in two files are not compared. Only norm tensors are read, so that "differ by 5 %" is
   measured on weights and biases of the norms (relative L2 over all layers with equal statistics).
 - Norms without weight and bias show no difference: silent.
 - The share of the initial values is fitted over channels; it must explain means and variances alike. The counter of

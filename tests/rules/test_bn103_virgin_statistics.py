@@ -63,6 +63,7 @@ def test_one_channel_that_moved_is_enough(changes: dict[str, Any]) -> None:
 def test_an_unused_branch_is_a_warning(counter: int | None, affine: dict[str, Any]) -> None:
     (hit,) = run(part([virgin("aux.bn", counter=counter, **affine), MOVED]))
     assert (hit.layer, hit.severity, hit.confidence) == ("aux.bn", Severity.WARNING, Confidence.MEDIUM)
+    assert hit.undecided
 
 
 @pytest.mark.parametrize("gamma", [(1, 1, 1), (0, 0, 0), (0.2, 0.7, 0.5)])

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
-from builders import batch_norm, hits, part
+from builders import batch_norm, hits, part, tensor
 
-from bnaudit.description import Gap
+from bnaudit.description import Gap, NormLayer
 from bnaudit.results import Severity
 from bnaudit.rules import load_rule
 
 RULE = "bn118_unread_part"
 run = partial(hits, RULE)
+_FIELDS = {"running_mean": "mean", "running_var": "var", "weight": "gamma"}
 
 
 def test_every_gap_is_a_note_with_place_and_reason() -> None:
@@ -27,3 +29,14 @@ def test_only_a_gap_that_may_hide_norms_leaves_the_verdict_open() -> None:
 
 def test_a_file_read_whole_is_silent() -> None:
     assert run(part([batch_norm()])) == []
+
+
+def test_statistics_that_were_not_read_leave_the_verdict_open() -> None:
+    def layer(role: str) -> NormLayer:
+        name = f"bn1.{role}"
+        return batch_norm(**{_FIELDS[role]: replace(tensor(name, None, absence="sparse"), unread=True)})
+
+    for role, is_open in (("running_mean", True), ("running_var", True), ("weight", False)):
+        gap = Gap(where=f"bn1.{role}", why="a sparse tensor", hides_norms=False)
+        (hit,) = run(part([layer(role)]), gaps=(gap,))
+        assert bool(hit.undecided) is is_open

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any
 
@@ -74,6 +75,16 @@ def test_healthy_layers_raise_no_warning(
     assert loud(description(part(layers, carrier=carrier))) == []
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Threads cost more than such small batches do."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("one_thread")
 @settings(max_examples=5)
 @given(seed=st.integers(0, 1000), epochs=st.integers(60, 120), momentum=st.sampled_from([0.1, 0.3]))
 def test_layers_that_pytorch_trained_raise_no_warning(seed: int, epochs: int, momentum: float) -> None:
