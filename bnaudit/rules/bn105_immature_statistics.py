@@ -19,7 +19,7 @@ batch, so that the training loss shows nothing.
 
     momentum 0.1,  n = 28      0.9²⁸  =  5.2 %    reported
     momentum 0.1,  n = 29      0.9²⁹  =  4.7 %    silent
-    momentum 0.01, n = 30      0.99³⁰ = 74 %      reported: after one epoch of 30 batches
+    momentum 0.01, n = 30      0.99³⁰ = 74 %      reported where the momentum is known: one epoch of 30 batches
 
 With true mean 20 and variance 25, the last one stores mean 0.26 · 20 = 5.2 and variance 0.74 · 1 + 0.26 · 25 = 7.2:
 the activation 30, which is 2 standard deviations out, becomes (30 − 5.2) / √7.2 = 9.2.
