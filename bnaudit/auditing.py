@@ -32,7 +32,7 @@ def describe(path: str | Path, settings: Settings | None = None) -> Description:
     path = Path(path)
     caps = (settings or Settings()).caps
     if path.is_dir():
-        candidate = Candidate(path, None)
+        candidate = Candidate(path, None, caps)
         return identify(candidate).read(candidate)
     with ByteSource.open(path, caps) as source:
         candidate = Candidate(path, source)

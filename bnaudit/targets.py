@@ -90,7 +90,7 @@ def _is_model(path: Path, caps: Caps) -> bool:
     """Whether some format claims it; what cannot be opened is listed, so that it is not passed over in silence."""
     try:
         if path.is_dir():
-            identify(Candidate(path, None))
+            identify(Candidate(path, None, caps))
             return True
         with ByteSource.open(path, caps) as source:
             return identify(Candidate(path, source)).suffixes != ()

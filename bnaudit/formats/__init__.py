@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from bnaudit.caps import Caps
 from bnaudit.description import Description
 from bnaudit.errors import NotAModelError, UnreadableError
 from bnaudit.plugins import load, names
@@ -22,11 +23,12 @@ from bnaudit.reading.byte_source import ByteSource
 class Candidate:
     """A path that may be a model: the source (None for a directory), its first bytes, its zip directory if any."""
 
-    __slots__ = ("_members", "head", "path", "source")
+    __slots__ = ("_members", "caps", "head", "path", "source")
 
-    def __init__(self, path: Path, source: ByteSource | None) -> None:
+    def __init__(self, path: Path, source: ByteSource | None, caps: Caps | None = None) -> None:
         self.path = path
         self.source = source
+        self.caps = source.caps if source is not None else caps or Caps()
         self.head = source.head() if source is not None else b""
         self._members: tuple[str, ...] | None = None
 
@@ -52,6 +54,8 @@ class Format(NamedTuple):
     """Usual file name endings, lower case: they break ties and say which files of a directory are models."""
     claims: Callable[[Candidate], bool]
     read: Callable[[Candidate], Description]
+    is_read: bool = True
+    """False: it only says what the file is (`read` raises); asked when no format that is read claims the file."""
 
 
 def formats() -> Iterator[Format]:
@@ -66,15 +70,16 @@ def identify(candidate: Candidate) -> Format:
 
     Raises NotAModelError when none claims it, UnreadableError when several do and the suffix does not decide.
     """
-    claiming = [entry for entry in formats() if entry.claims(candidate)]
+    every = list(formats())
+    claiming = [entry for entry in every if entry.is_read and entry.claims(candidate)]
     if len(claiming) > 1:
         by_suffix = [entry for entry in claiming if candidate.path.name.lower().endswith(entry.suffixes)]
         claiming = by_suffix or claiming
     if not claiming:
+        claiming = [entry for entry in every if not entry.is_read and entry.claims(candidate)][:1]
+    if not claiming:
         raise NotAModelError(
-            "no model format that bnaudit knows",
-            where=candidate.path.name,
-            remedy="give a checkpoint or a graph",
+            "no model format that bnaudit knows", where=candidate.path.name, remedy="give a checkpoint or a graph"
         )
     if len(claiming) > 1:
         both = " and ".join(entry.name for entry in claiming)

@@ -26,7 +26,6 @@ def claims(candidate: Candidate) -> bool:
 
 def read(candidate: Candidate) -> Description:
     """Reads `.metadata` and, of the pieces, those of norm layers. Raises UnreadableError."""
-    from bnaudit.caps import Caps
     from bnaudit.reading.byte_source import ByteSource
     from bnaudit.reading.distributed_metadata import spread_tensors
     from bnaudit.reading.distributed_state import tensor_dicts
@@ -35,7 +34,7 @@ def read(candidate: Candidate) -> Description:
     from bnaudit.reading.tensor_groups import describe_dicts
 
     folder = candidate.path
-    with ByteSource.open(folder / _METADATA, Caps()) as source, PieceFiles(folder, source.caps) as files:
+    with ByteSource.open(folder / _METADATA, candidate.caps) as source, PieceFiles(folder, source.caps) as files:
         pickled = run(source, 0, files.meter)
         dicts, has_optimizer = tensor_dicts(spread_tensors(pickled.root), files)
         parts, gaps, remarks = describe_dicts(dicts)

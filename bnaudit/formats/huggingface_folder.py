@@ -23,12 +23,11 @@ def claims(candidate: Candidate) -> bool:
 
 def read(candidate: Candidate) -> Description:
     """Reads every model of the folder as a part of its own. Raises UnreadableError when none can be read."""
-    from bnaudit.caps import Caps
     from bnaudit.reading.folder_facts import FolderFacts
     from bnaudit.reading.model_folder import ModelFolder
     from bnaudit.reading.weight_files import WeightFiles
 
-    folder, weights = ModelFolder(candidate.path), WeightFiles(Caps())
+    folder, weights = ModelFolder(candidate.path), WeightFiles(candidate.caps)
     models = folder.read_models(weights)
     facts = FolderFacts(folder.path, folder.names, weights.caps)
     return Description(

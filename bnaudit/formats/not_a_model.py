@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from bnaudit.description import Description
 from bnaudit.errors import NotAModelError
 from bnaudit.formats import Candidate, Format
-from bnaudit.reading import foreign_formats, not_models
-from bnaudit.reading.archives import archive, holds_records, is_encrypted
-from bnaudit.reading.not_models import NotModel
+
+if TYPE_CHECKING:
+    from bnaudit.reading.not_models import NotModel
 
 
 def _recognised(candidate: Candidate) -> NotModel | None:
+    from bnaudit.reading.archives import archive, is_encrypted
+    from bnaudit.reading.foreign_formats import recognise as recognise_model
+    from bnaudit.reading.not_models import NotModel, recognise
+
     source, name, head, members = candidate.source, candidate.path.name, candidate.head, candidate.members
-    if source is None or holds_records(members):
-        return None
-    if foreign_formats.recognise(name, source, head, members) is not None:
+    if source is None or recognise_model(name, source, head, members) is not None:
         return None
     found = archive(name, source, head, members)
     if found is None:
-        return not_models.recognise(name, source, head)
+        return recognise(name, source, head)
     if found.model:
         return None
     if is_encrypted(head):
@@ -37,8 +41,9 @@ def claims(candidate: Candidate) -> bool:
 
 def read(candidate: Candidate) -> Description:
     """Always raises NotAModelError: what the file is and what to do."""
-    found = _recognised(candidate) or NotModel("this is not a model", "give the checkpoint or graph")
-    raise NotAModelError(found.what, where=candidate.path.name, remedy=found.remedy)
+    found = _recognised(candidate)
+    what, remedy = found or ("this is not a model", "give the checkpoint or graph")
+    raise NotAModelError(what, where=candidate.path.name, remedy=remedy)
 
 
-FORMAT = Format(name="not a model", suffixes=(), claims=claims, read=read)
+FORMAT = Format(name="not a model", suffixes=(), claims=claims, read=read, is_read=False)

@@ -11,6 +11,8 @@ NAME = "PyTorch zip checkpoint"
 
 def claims(candidate: Candidate) -> bool:
     """A zip archive with data.pkl and without the code, constants or graphs of another PyTorch format."""
+    if candidate.path.suffix.lower() == ".distcp":
+        return False  # several archives in a row, of which a zip directory shows only the last
     members = candidate.members
     folder, slash, _ = members[0].partition("/") if members else ("", "", "")
     prefix = folder + slash if slash else ""

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bnaudit.description import Description
 from bnaudit.errors import NotAuditedError
 from bnaudit.formats import Candidate, Format
-from bnaudit.reading.archives import archive, holds_records
-from bnaudit.reading.foreign_formats import SUFFIXES, Foreign, recognise, recognise_folder
+
+if TYPE_CHECKING:
+    from bnaudit.reading.foreign_formats import Foreign
+
+SUFFIXES = (
+    *(".h5", ".hdf5", ".keras", ".tflite", ".engine", ".mlmodel", ".pdmodel", ".pdiparams", ".mnn", ".caffemodel"),
+    *(".distcp", ".pte", ".ort", ".gguf", ".ggml", ".rknn", ".mar", ".nemo", ".mlpackage", ".mlmodelc"),
+)
+"""Endings that say model on their own; general ones (.xml, .json, .bin, .zip, .plan) are known by content alone."""
 
 
 def _recognised(candidate: Candidate) -> Foreign | None:
+    from bnaudit.reading.archives import archive
+    from bnaudit.reading.foreign_formats import Foreign, recognise, recognise_folder
+
     if candidate.source is None:
-        foreign = recognise_folder(candidate.path)
-        return foreign if foreign is not None and not _is_read(candidate.path) else None
+        return recognise_folder(candidate.path)
     name, source, head, members = candidate.path.name, candidate.source, candidate.head, candidate.members
-    if holds_records(members) and not name.lower().endswith(".distcp"):
-        return None
     foreign = recognise(name, source, head, members)
     if foreign is not None:
         return foreign
@@ -27,13 +34,6 @@ def _recognised(candidate: Candidate) -> Foreign | None:
     return Foreign(f"a {found.kind} archive around {found.model}", "unpack it first and give the model in it")
 
 
-def _is_read(folder: Path) -> bool:
-    """Whether weights that are read stand beside the foreign ones, as in many Hugging Face folders."""
-    from bnaudit.reading.model_folder import ModelFolder
-
-    return ModelFolder(folder).is_model
-
-
 def claims(candidate: Candidate) -> bool:
     """By a mark in the content; by the ending only where the format has none and the content is not text."""
     return _recognised(candidate) is not None
@@ -41,10 +41,8 @@ def claims(candidate: Candidate) -> bool:
 
 def read(candidate: Candidate) -> Description:
     """Always raises NotAuditedError: what the file is and what to give instead."""
-    foreign = _recognised(candidate) or Foreign("a model format that bnaudit does not know", "give the checkpoint")
-    raise NotAuditedError(
-        f"this is {foreign.what}, which is not read", where=candidate.path.name, remedy=foreign.remedy
-    )
+    what, remedy = _recognised(candidate) or ("a model format that bnaudit does not know", "give the checkpoint")
+    raise NotAuditedError(f"this is {what}, which is not read", where=candidate.path.name, remedy=remedy)
 
 
-FORMAT = Format(name="a format that is not read", suffixes=SUFFIXES, claims=claims, read=read)
+FORMAT = Format(name="a format that is not read", suffixes=SUFFIXES, claims=claims, read=read, is_read=False)

@@ -22,9 +22,6 @@ _MODEL_NAME = (
     r"(?i)\.(pt|pth|ckpt|bin|th|pkl|safetensors|onnx|npz|pt2|ptl|torchscript|h5|keras|tflite|pb|gguf|nemo|mar)(\.tar)?$"
 )
 _ARCHIVE_ENDING = r"(?i)(\.(gz|bz2|xz|zst|zstd|lz4|7z|rar))+$"
-_RECORD = (
-    r"^([^/]+/)?(data\.pkl|constants\.pkl|models/.+\.json)$|^serialized_exported_program\.json$|^[^/]+/code/.+\.py$"
-)
 _TAR_BLOCK = 512
 _MOST_HEADERS = 1_000
 _TORCH_TAR = frozenset({"sys_info", "pickle", "tensors", "storages"})
@@ -42,13 +39,6 @@ class Archive(NamedTuple):
     def is_listed(self) -> bool:
         """Whether the names of its members were seen."""
         return self.kind in ("zip", "tar")
-
-
-def holds_records(members: tuple[str, ...]) -> bool:
-    """Whether a zip archive is itself a model: the records of torch.save, TorchScript, torch.export or NumPy."""
-    if any(re.search(_RECORD, member) for member in members):
-        return True
-    return bool(members) and all(member.endswith(".npy") for member in members)
 
 
 def is_encrypted(head: bytes) -> bool:

@@ -83,12 +83,6 @@ _ENDINGS: tuple[tuple[str, Foreign], ...] = (
 )
 """Formats without a mark of their own: the ending decides, when the content is not text."""
 
-SUFFIXES = (
-    *(".h5", ".hdf5", ".keras", ".tflite", ".engine", ".mlmodel", ".pdmodel", ".pdiparams", ".mnn", ".caffemodel"),
-    *(".distcp", ".pte", ".ort", ".gguf", ".ggml", ".rknn", ".mar", ".nemo", ".mlpackage", ".mlmodelc"),
-)
-"""Endings that say model on their own; general ones (.xml, .json, .bin, .zip, .plan) are known by content alone."""
-
 _MEMBERS: tuple[tuple[str, Foreign], ...] = (
     (r"(^|/)model\.weights\.h5$", _KERAS),
     (r"(^|/)\.data/extern_modules$", _TORCH_PACKAGE),
@@ -130,7 +124,7 @@ def recognise_folder(folder: Path) -> Foreign | None:
     if folder.name.endswith((".mlpackage", ".mlmodelc")):
         return _CORE_ML
     if (folder / ".metadata").is_file() and any(folder.glob("*.distcp")):
-        return _DISTRIBUTED
+        return _DISTRIBUTED  # a .metadata that is no pickle: a newer or compressed form
     return next((foreign for mark, foreign in _FOLDER_MARKS if (folder / mark).is_file()), None)
 
 

@@ -69,7 +69,11 @@ def _layer(name: str, group: Group, verdict: Verdict, version: int | None, gaps:
         metadata_version=version,
         affine=True if "weight" in tensors else None,
         tracks_statistics=True if counts else None,
-        **tensors,
+        weight=tensors.get("weight"),
+        bias=tensors.get("bias"),
+        running_mean=tensors.get("running_mean"),
+        running_var=tensors.get("running_var"),
+        num_batches_tracked=tensors.get("num_batches_tracked"),
     )
 
 
