@@ -10,16 +10,12 @@ from bnaudit.reading.byte_source import ByteSource
 class Global:
     """A name that the pickle imports. Interned by the machine: the same name is the same object."""
 
-    __slots__ = ("module", "name")
+    __slots__ = ("full_name", "module", "name")
 
     def __init__(self, module: str, name: str) -> None:
         self.module = module
         self.name = name
-
-    @property
-    def full_name(self) -> str:
-        """`module.name`."""
-        return f"{self.module}.{self.name}"
+        self.full_name = f"{module}.{name}"
 
 
 class Call:
@@ -77,47 +73,47 @@ class PickleDict:
     identity, because hashing a hostile key can crash the interpreter.
     """
 
-    __slots__ = ("_index", "_keys", "_values")
+    __slots__ = ("_by_token", "_plain")
 
     def __init__(self) -> None:
-        self._index: dict[object, int] = {}
-        self._keys: list[object] = []
-        self._values: list[object] = []
+        self._by_token: dict[object, object] = {}
+        self._plain = True
+        """Whether every token is the key itself."""
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._by_token)
 
     def __setitem__(self, key: object, value: object) -> None:
-        token = key if isinstance(key, (str, int, float, bytes)) or key is None else _Identity(key)
-        position = self._index.get(token)
-        if position is None:
-            self._index[token] = len(self._keys)
-            self._keys.append(key)
-            self._values.append(value)
+        if isinstance(key, (str, int, float, bytes)) or key is None:
+            self._by_token[key] = value
         else:
-            self._values[position] = value
+            self._plain = False
+            self._by_token[_Identity(key)] = value
 
     def __contains__(self, key: str) -> bool:
-        return key in self._index
+        return key in self._by_token
 
     def get(self, key: str | int) -> object:
         """The value under a plain key, None when it is not there."""
-        position = self._index.get(key)
-        return None if position is None else self._values[position]
+        return self._by_token.get(key)
 
     def pairs(self) -> Iterator[tuple[object, object]]:
         """Keys and values in insertion order."""
-        return zip(self._keys, self._values, strict=True)
+        if self._plain:
+            return iter(self._by_token.items())
+        return ((t.key if isinstance(t, _Identity) else t, value) for t, value in self._by_token.items())
 
 
 class _Identity:
-    __slots__ = ("_key",)
+    """Stands for a key that is compared by identity."""
+
+    __slots__ = ("key",)
 
     def __init__(self, key: object) -> None:
-        self._key = key
+        self.key = key
 
     def __hash__(self) -> int:
-        return id(self._key)
+        return id(self.key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and self._key is other._key
+        return isinstance(other, _Identity) and self.key is other.key
