@@ -15,15 +15,20 @@ from bnaudit.reading.pickle_imports import ImportLog
 from bnaudit.reading.pickle_machine import run
 from bnaudit.reading.pickle_state import OpcodeMeter
 from bnaudit.reading.stand_ins import Call, PickleDict
-from bnaudit.reading.strided_tensor import AbsentTensor, Layout, StoragePart, StridedTensor, UnreadableTensor
+from bnaudit.reading.strided_tensor import (
+    LARGEST,
+    AbsentTensor,
+    Layout,
+    StoragePart,
+    StridedTensor,
+    UnreadableTensor,
+)
 from bnaudit.reading.tensor_refs import TensorRef
 from bnaudit.reading.torch_tensors import TorchTensors
 from bnaudit.reading.zip_directory import ZipDirectory
 from bnaudit.reading.zip_storages import ZipStorages, is_big_endian
 
 _STRIDED = 7
-_LARGEST = 1 << 48
-"""Sizes and strides beyond this do not fit the address space once they count bytes."""
 
 
 class PickleReader:
@@ -93,7 +98,7 @@ class ConfiguredWeights:
             shape is None
             or strides is None
             or not isinstance(offset, int)
-            or offset >= _LARGEST
+            or offset >= LARGEST
             or meta.get("layout", _STRIDED) != _STRIDED
         ):
             why = UnreadableError("a weight that is not dense", remedy="save norm layers as plain dense tensors")
@@ -130,5 +135,5 @@ def _integers(meta: JsonObject, key: str) -> tuple[int, ...] | None:
     if not isinstance(meta.get(key), list):
         return None
     sizes = [size_of(entry).value for entry in list_at(meta, key)]
-    whole = tuple(size for size in sizes if isinstance(size, int) and size < _LARGEST)
+    whole = tuple(size for size in sizes if isinstance(size, int) and size < LARGEST)
     return whole if len(whole) == len(sizes) else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from bnaudit.errors import MalformedError, UnreadableError
 from bnaudit.reading.element_types import element_bytes, raw_type, widen
 from bnaudit.reading.stand_ins import Call, Global, LazyBytes
-from bnaudit.reading.strided_tensor import UnreadableTensor
+from bnaudit.reading.strided_tensor import UnreadableTensor, check_extents, is_extent
 from bnaudit.reading.tensor_refs import TensorRef
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class ArrayTensor(TensorRef):
         import numpy as np
 
         code = raw_type(self.dtype, self._big_endian)
+        check_extents(self.shape)
         data = _bytes(self._data)
         if len(data) != prod(self.shape) * element_bytes(self.dtype):
             raise MalformedError("a NumPy array whose bytes do not fit its sizes", where=f"{len(data)} bytes")
@@ -91,7 +92,7 @@ def _array(value: Call) -> TensorRef:
 def _tensor(dtype: object, shape: object, data: object, fortran: bool, identity: Call) -> TensorRef:
     if not isinstance(shape, tuple) or len(shape) > _MOST_AXES:
         return UnreadableTensor(MalformedError("a NumPy array without sizes"))
-    sizes = tuple(size for size in shape if isinstance(size, int) and size >= 0)
+    sizes = tuple(size for size in shape if is_extent(size) and size >= 0)
     if len(sizes) != len(shape):
         return UnreadableTensor(MalformedError("a NumPy array with impossible sizes"))
     name, big_endian = _dtype(dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 from bnaudit.errors import CapExceededError, MalformedError, UnreadableError
 from bnaudit.reading.byte_source import ByteSource
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MOST_AXES = 32
+LARGEST = 1 << 48
+"""Sizes, strides and offsets from here on do not fit the address space once they count bytes."""
+
+
+def is_extent(value: object) -> TypeGuard[int]:
+    """Whether a value of a pickle is a size, stride or offset that can be computed with: no bool, nothing absurd."""
+    return type(value) is int and -LARGEST < value < LARGEST
 
 
 class Storages(Protocol):
@@ -47,15 +54,21 @@ def storage_part(value: object) -> StoragePart | None:
         return None
     _, cls, key, _, length = pid[:5]
     dtype = STORAGE_TYPES.get(cls.name) if isinstance(cls, Global) else None
-    if dtype is None or not isinstance(key, str) or not isinstance(length, int):
+    if dtype is None or not isinstance(key, str) or not is_extent(length):
         return None
     first = 0
     if len(pid) > 5 and isinstance(pid[5], tuple):
         view = pid[5]
-        if len(view) != 3 or not isinstance(view[1], int) or not isinstance(view[2], int) or view[1] < 0:
+        if len(view) != 3 or not is_extent(view[1]) or not is_extent(view[2]) or view[1] < 0:
             return None
         first, length = view[1], view[2]
     return StoragePart(key, dtype, first, length)
+
+
+def check_extents(shape: tuple[int, ...]) -> None:
+    """Raise MalformedError for sizes that no array can have, an empty one included."""
+    if prod(size or 1 for size in shape) >= LARGEST:
+        raise MalformedError("a tensor of absurd sizes")
 
 
 class Layout:
@@ -81,6 +94,7 @@ class Layout:
             raise MalformedError(f"a tensor with {len(self.shape)} sizes and {len(self.strides)} strides")
         if self.offset < 0 or min((*self.shape, *self.strides), default=0) < 0:
             raise MalformedError("a tensor with a negative offset, size or stride")
+        check_extents(self.shape)
 
 
 class StridedTensor(TensorRef):

@@ -15,6 +15,7 @@ from bnaudit.reading.strided_tensor import (
     Storages,
     StridedTensor,
     UnreadableTensor,
+    is_extent,
     storage_part,
 )
 from bnaudit.reading.tensor_refs import TensorRef
@@ -93,7 +94,7 @@ class TorchTensors:
     def _strided(self, args: Args, dtype: str | None, negated: bool) -> TensorRef:
         part, storages = _storage(args, self._storages)
         shape, strides, offset = _sizes(args, 2), _sizes(args, 3), args[1] if len(args) > 1 else None
-        if part is None or shape is None or strides is None or not isinstance(offset, int):
+        if part is None or shape is None or strides is None or not is_extent(offset):
             return UnreadableTensor(_why(args), shape=shape or ())
         return StridedTensor(
             storages,
@@ -210,12 +211,12 @@ def _sizes(args: Args, position: int) -> tuple[int, ...] | None:
 
 
 def _as_sizes(value: object) -> tuple[int, ...] | None:
-    """Sizes or strides: a tuple of integers, bare or in a torch.Size; None when it is none."""
+    """Sizes or strides: a tuple of integers, bare or in a torch.Size; None when it is none or absurd."""
     if isinstance(value, Call) and value.callee_name == "torch.Size" and len(value.args) == 1:
         value = value.args[0]
     if not isinstance(value, (tuple, list)) or len(value) > _MOST_AXES:
         return None
-    sizes = tuple(size for size in value if isinstance(size, int))
+    sizes = tuple(size for size in value if is_extent(size))
     return sizes if len(sizes) == len(value) else None
 
 

@@ -115,6 +115,16 @@ def test_sizes_that_lie_are_malformed() -> None:
             found(data.replace(b"K\x03\x85", lie)).load()
 
 
+def test_sizes_that_no_array_has_are_malformed() -> None:
+    huge, large = b"\x8a\x09" + (1 << 70).to_bytes(9, "little"), b"\x8a\x06" + (1 << 40).to_bytes(6, "little")
+    one, empty = pickle.dumps(np.arange(1.0), 2), pickle.dumps(np.empty(0), 2)
+    for lie in (b"K\x00" + huge + b"\x86", b"K\x00" + large + large + b"\x87", b"\x89\x85"):
+        with pytest.raises(MalformedError):
+            found(empty.replace(b"K\x00\x85", lie)).load()
+    with pytest.raises(MalformedError):
+        found(one.replace(b"K\x01\x85", b"\x88\x85")).load()
+
+
 def test_an_array_without_a_state_is_malformed() -> None:
     with pytest.raises(MalformedError):
         found(b"cnumpy.core.multiarray\n_reconstruct\n)R.").load()

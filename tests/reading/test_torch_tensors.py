@@ -365,6 +365,10 @@ def test_the_rebuilt_helper_makes_a_tensor() -> None:
     assert rebuilt(b"K\x00K\x04\x85K\x01\x85").load().tolist() == [1, 2, 3, 4]
 
 
+HUGE = b"\x8a\x09" + (1 << 70).to_bytes(9, "little")
+LARGE = b"\x8a\x06" + (1 << 40).to_bytes(6, "little")
+
+
 @pytest.mark.parametrize(
     "args",
     [
@@ -381,6 +385,14 @@ def test_the_rebuilt_helper_makes_a_tensor() -> None:
         b"K\x00\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85K\x01\x85",
         b"K\x00(" + b"K\x01" * 40 + b"t(" + b"K\x01" * 40 + b"t",
         b"K\x00(" + b"K\x01" * 9000 + b"t(" + b"K\x01" * 9000 + b"t",
+        b"\x88K\x01\x85K\x01\x85",
+        b"K\x00\x88\x85K\x01\x85",
+        b"K\x00K\x02\x85\x88\x85",
+        b"K\x00K\x01\x85" + HUGE + b"\x85",
+        b"K\x00K\x00" + HUGE + b"\x86K\x01K\x01\x86",
+        b"K\x00K\x00" + LARGE + LARGE + b"\x87K\x01K\x01K\x01\x87",
+        b"K\x00K\x00" + b"\x85" + HUGE + b"\x85",
+        HUGE + b"K\x00\x85K\x01\x85",
     ],
 )
 def test_impossible_layouts_are_unreadable(args: bytes) -> None:
