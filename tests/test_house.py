@@ -17,7 +17,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LEVELS = (
     ("errors", "caps", "plugins"),
     ("description", "layer_names"),
-    ("results", "arithmetic", "name_patterns", "modes", "pickle_names", "worked_arithmetic", "initial_state", "averaged_weights"),
+    ("results", "arithmetic", "name_patterns", "modes", "pickle_names"),
+    ("worked_arithmetic", "initial_state", "averaged_weights"),
     ("reading",),
     ("formats", "rules", "reports"),
     ("settings", "ledger", "verdicts", "targets"),

@@ -76,7 +76,8 @@ class SpreadTensor(TensorRef):
             raise CapExceededError(f"a norm tensor of {prod(shape)} elements", cap="value_bytes")
         if sum(prod(piece.sizes) for piece in pieces) != prod(shape):
             raise MalformedError("its pieces do not make up the tensor", where=".".join(self._spread.path)[:200])
-        made = np.empty(shape, np.float64 if "float" in self.dtype else np.int64)
+        made: NDArray[np.float64] | NDArray[np.int64]
+        made = np.empty(shape, np.float64) if "float" in self.dtype else np.empty(shape, np.int64)
         covered = np.zeros(shape, np.bool_)
         for piece in pieces:
             ends = [offset + size for offset, size in zip(piece.offsets, piece.sizes, strict=True)]

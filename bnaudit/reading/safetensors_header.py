@@ -146,8 +146,8 @@ class _Entry:
     def __init__(self, name: str, value: object, file: str) -> None:
         where = f"{file}, {name[:80]}"
         fields = value if isinstance(value, dict) else {}
-        dtype, shape, offsets = fields.get("dtype"), fields.get("shape"), fields.get("data_offsets")
-        if not isinstance(dtype, str) or not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2:
+        dtype, shape, offsets = fields.get("dtype"), _sizes(fields.get("shape")), _sizes(fields.get("data_offsets"))
+        if not isinstance(dtype, str) or shape is None or offsets is None or len(offsets) != 2:
             raise MalformedError("a tensor without dtype, shape and data_offsets", where=where)
         if dtype not in _DTYPES:
             raise MalformedError(
@@ -155,9 +155,8 @@ class _Entry:
             )
         self.name = name
         self.dtype, bits = _DTYPES[dtype]
-        self.shape: tuple[int, ...] = tuple(shape)
-        self.start: int = offsets[0]
-        self.end: int = offsets[1]
+        self.shape = shape
+        self.start, self.end = offsets
         if len(self.shape) > _MOST_AXES or (self.end - self.start) * 8 != prod(self.shape) * bits:
             raise MalformedError(
                 f"{dtype} of shape {list(self.shape[:8])} in {self.end - self.start} bytes", where=where
@@ -178,8 +177,10 @@ def _blocks(entries: list[_Entry]) -> list[int]:
     return starts
 
 
-def _are_sizes(value: object) -> bool:
-    return isinstance(value, list) and all(type(size) is int and 0 <= size < 1 << 63 for size in value)
+def _sizes(value: object) -> tuple[int, ...] | None:
+    if isinstance(value, list) and all(type(size) is int and 0 <= size < 1 << 63 for size in value):
+        return tuple(value)
+    return None
 
 
 def _parse(source: ByteSource) -> dict[str, object]:

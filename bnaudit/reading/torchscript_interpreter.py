@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from bnaudit.errors import MalformedError
 from bnaudit.reading.torchscript_code import CodeLibrary
@@ -48,7 +48,7 @@ class Interpreter(Expressions):
     def __init__(self, library: CodeLibrary, constants: Sequence[Value], *, training: bool, nodes: int) -> None:
         super().__init__(library, constants, training, nodes)
         self._deferred: deque[_Invocation] = deque()
-        self._executors = {
+        self._executors: dict[type[ast.stmt], Callable[[Any, Frame], None]] = {
             ast.Assign: self._assign,
             ast.AnnAssign: self._annotated,
             ast.Expr: self._expression,
@@ -153,8 +153,8 @@ class Interpreter(Expressions):
         otherwise = self._branch(statement.orelse, frame, statement, False)
         for name in {**then, **otherwise}:
             before = frame.lookup(name)
-            arms = [arm.get(name, before) for arm in (then, otherwise)]
-            frame.scopes[-1][name] = UNKNOWN if None in arms else join(*(arm for arm in arms if arm is not None))
+            first, second = then.get(name, before), otherwise.get(name, before)
+            frame.scopes[-1][name] = UNKNOWN if first is None or second is None else join(first, second)
 
     def _branch(self, body: Sequence[ast.stmt], frame: Frame, statement: ast.If, arm: bool) -> dict[str, Value]:
         frame.scopes.append({})

@@ -104,7 +104,7 @@ class ObjectTree:
                 self._open.pop()
                 continue
             container, key, raw, path = child
-            container[key] = self._convert(raw, path)  # type: ignore[index, call-overload]
+            container[key] = self._convert(raw, path)  # type: ignore[index]
 
     def _convert(self, raw: object, path: str) -> object:
         if raw is None or isinstance(raw, (bool, int, float, str)):

@@ -1,4 +1,4 @@
-"""Averaged weights (EMA, SWA) carry statistics that are not theirs: initial, lagging, or the raw model's.
+"""Averaged weights (EMA, SWA) carry statistics that are initial, lag, or are the raw model's.
 
 ## What it finds
 
