@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 from bnaudit.description import StoredTensor
 from bnaudit.reading.onnx_batch_axis import BatchAxes
 from bnaudit.reading.onnx_constants import Constants
-from bnaudit.reading.onnx_consumers import PASSING, Consumers, before
+from bnaudit.reading.onnx_consumers import QUANTIZING, Consumers, before
 from bnaudit.reading.onnx_dependence import Dependence
 from bnaudit.reading.onnx_names import LayerNames
-from bnaudit.reading.onnx_parameters import Parameters
-from bnaudit.reading.onnx_scope import Scope, Site, Value, stored_tensor, walk
+from bnaudit.reading.onnx_parameters import Parameters, stored_tensor
+from bnaudit.reading.onnx_scope import Scope, Site, Value
 
 
 class Analysis:
@@ -47,11 +48,25 @@ class Analysis:
         if info is not None and info.shape is not None and -len(info.shape) <= axis < len(info.shape):
             size = info.shape[axis]
             return size if isinstance(size, int) else None
-        source = before(value, PASSING)
+        source = before(value, QUANTIZING)
         site = source.site if source is not None else None
-        weight = site.input(1) if site is not None and site.operator == "Conv" and axis == 1 else None
+        weight = (
+            before(site.input(1), QUANTIZING) if site is not None and site.operator == "Conv" and axis == 1 else None
+        )
         tensor = stored_tensor(weight) if weight is not None else None
         return tensor.shape[0] if tensor is not None and tensor.shape else None
+
+
+def walk(scope: Scope) -> Iterator[Site]:
+    """All sites in execution order, through branches, loop bodies and called functions."""
+    for site in scope.sites:
+        callee = site.callee
+        if callee is not None:
+            yield from walk(callee)
+            continue
+        yield site
+        for body in site.bodies.values():
+            yield from walk(body)
 
 
 def parameter_names(*tensors: StoredTensor | None) -> list[str]:

@@ -8,6 +8,8 @@ from bnaudit.reading.onnx_scope import Site, Value
 
 PASSING = frozenset(("Identity", "Cast", "CastLike"))
 """They hand a value on, at most in another type."""
+QUANTIZING = PASSING | {"QuantizeLinear", "DequantizeLinear"}
+"""They hand a value on, at most on another grid."""
 MOVING = PASSING | {"Reshape", "Unsqueeze", "Squeeze", "Flatten", "Expand", "Tile", "Transpose"}
 """They hand the same numbers on in another shape."""
 

@@ -1,18 +1,16 @@
-"""GraphProto, NodeProto, AttributeProto and ValueInfoProto: what the audit needs of them, the rest passed over."""
+"""GraphProto, NodeProto and AttributeProto: what the audit needs of them, the rest passed over."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from bnaudit.errors import CapExceededError, MalformedError
-from bnaudit.reading.onnx_dtypes import dtype_name
 from bnaudit.reading.onnx_external import ExternalFiles
 from bnaudit.reading.onnx_tensor import OnnxTensor, SparseTensor, read_sparse_tensor, read_tensor
+from bnaudit.reading.onnx_value_info import ValueInfo, read_value_info
 from bnaudit.reading.protobuf_wire import WireReader, signed
 
 Span = tuple[int, int]
-Dimension = int | str | None
-Shape = tuple[Dimension, ...]
 
 MOST_NESTED = 32
 """Graphs in one another. Each takes three messages, and protobuf's own parsers stop at a hundred."""
@@ -38,12 +36,24 @@ class Attribute:
 
 
 class Node:
-    """One NodeProto; its attributes are read when one is asked for."""
+    """One NodeProto; its attributes and metadata are read when one is asked for."""
 
-    __slots__ = ("_attributes", "_source", "_spans", "domain", "inputs", "name", "op_type", "outputs", "overload")
+    __slots__ = (
+        "_attributes",
+        "_source",
+        "_span",
+        "_spans",
+        "domain",
+        "inputs",
+        "name",
+        "op_type",
+        "outputs",
+        "overload",
+    )
 
-    def __init__(self, source: ProtoSource) -> None:
+    def __init__(self, source: ProtoSource, span: Span) -> None:
         self._source = source
+        self._span = span
         self._spans: list[Span] = []
         self._attributes: dict[str, Attribute] | None = None
         self.name = self.op_type = self.domain = self.overload = ""
@@ -58,16 +68,17 @@ class Node:
             self._attributes = {attribute.name: attribute for attribute in read}
         return self._attributes
 
-
-class ValueInfo:
-    """One declared value: name, dtype and shape (None: the rank is not said; not a tensor: its own kind as dtype)."""
-
-    __slots__ = ("dtype", "name", "shape")
-
-    def __init__(self, name: str, dtype: str, shape: Shape | None) -> None:
-        self.name = name
-        self.dtype = dtype
-        self.shape = shape
+    def metadata(self, key: str) -> str:
+        """The value of one of its metadata_props, "" when it is not there."""
+        wire = self._source.wire
+        for field, start, stop in wire.fields(*self._span):
+            if field == 0x4A:
+                pair = {
+                    name: wire.text(first, min(last, first + 4096)) for name, first, last in wire.fields(start, stop)
+                }
+                if pair.get(0x0A) == key:
+                    return pair.get(0x12, "")
+        return ""
 
 
 class Graph:
@@ -139,7 +150,7 @@ def read_graph(source: ProtoSource, spans: Iterable[Span], depth: int = 0) -> Gr
 def read_node(source: ProtoSource, start: int, stop: int) -> Node:
     """One NodeProto, without its attributes."""
     source.charge()
-    node = Node(source)
+    node = Node(source, (start, stop))
     text = source.wire.text
     for key, begin, end in source.wire.fields(start, stop):
         if key == 0x0A:
@@ -190,41 +201,6 @@ def read_attribute(source: ProtoSource, start: int, stop: int) -> Attribute:
         elif key == 0xAA:
             attribute.reference = wire.text(begin, end)
     return attribute
-
-
-def read_value_info(wire: WireReader, start: int, stop: int) -> ValueInfo:
-    """One ValueInfoProto."""
-    info = ValueInfo("", "unknown", None)
-    for key, begin, end in wire.fields(start, stop):
-        if key == 0x0A:
-            info.name = wire.text(begin, end)
-        elif key == 0x12:
-            _read_type(wire, info, begin, end)
-    return info
-
-
-def _read_type(wire: WireReader, info: ValueInfo, start: int, stop: int) -> None:
-    """TypeProto: tensors are read, sequences, maps and optionals only named."""
-    for key, begin, end in wire.fields(start, stop):
-        if key in (0x0A, 0x42):
-            for field, first, last in wire.fields(begin, end):
-                if field == 0x08:
-                    info.dtype = dtype_name(first)
-                elif field == 0x12:
-                    sizes = [span for span in wire.fields(first, last) if span[0] == 0x0A]
-                    info.shape = tuple(_dimension(wire, *span[1:]) for span in sizes)
-        elif key in (0x22, 0x2A, 0x4A):
-            info.dtype = {0x22: "sequence", 0x2A: "map", 0x4A: "optional"}[key]
-
-
-def _dimension(wire: WireReader, start: int, stop: int) -> Dimension:
-    """A fixed size, a named free one, or None; sizes below 1 are what some producers write for a free one."""
-    for key, begin, end in wire.fields(start, stop):
-        if key == 0x08:
-            return signed(begin) if signed(begin) > 0 else None
-        if key == 0x12:
-            return wire.text(begin, end) or None
-    return None
 
 
 def _add(graph: Graph, source: ProtoSource, tensor: OnnxTensor | SparseTensor) -> None:

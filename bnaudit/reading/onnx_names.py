@@ -12,6 +12,7 @@ _SUFFIX = re.compile(
     r"|(?:running_|moving_|input_)?(?:mean|var|variance))(?::0)?"
 )
 _SEPARATORS = "./_:"
+_QUOTED = re.compile(r"'([^']*)'")
 _NUMBERED = re.compile(r"onnx::.*|\d+|.*_output_\d+")
 """Names that exporters make up for values without one."""
 
@@ -23,8 +24,13 @@ class LayerNames:
         self._taken: dict[str, int] = {}
 
     def name(self, site: Site, parameters: Sequence[str] = ()) -> str:
-        """A name for what a site computes with parameters of these names."""
+        """A name for what a site computes with parameters of these names.
+
+        Exporters store equal parameters once: a name that is taken yields to the module that the exporter notes.
+        """
         module = module_name(parameters)
+        if not module or f"{site.scope.branch}{module}" in self._taken:
+            module = noted_module(site) or module
         if module:
             return self.unique(f"{site.scope.branch}{module}")
         outputs = [name for name in site.node.outputs if name]
@@ -47,6 +53,23 @@ def module_name(parameters: Sequence[str]) -> str:
     if modules:
         return max(modules, key=lambda module: (modules.count(module), -modules.index(module)))
     return _common_stem(names)
+
+
+def noted_module(site: Site) -> str:
+    """The module that PyTorch's exporters note beside a node, "" where they do not.
+
+    The dynamo exporter keeps `name_scopes` in the metadata, the last entry being the node's own; the TorchScript
+    exporter names nodes `/layer1/layer1.0/bn1/BatchNormalization`, where a container's child repeats the container.
+    """
+    scopes = _QUOTED.findall(site.node.metadata("pkg.torch.onnx.name_scopes"))
+    if len(scopes) > 1:
+        return str(scopes[-2])
+    if not site.node.name.startswith("/"):
+        return ""
+    path = ""
+    for step in site.node.name.split("/")[1:-1]:
+        path = step if not path or step.startswith(f"{path}.") else f"{path}.{step}"
+    return path
 
 
 def _common_stem(names: Sequence[str]) -> str:

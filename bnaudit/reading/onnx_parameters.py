@@ -7,8 +7,8 @@ from bnaudit.errors import UnreadableError
 from bnaudit.reading.onnx_constants import Constants, UnevaluableError
 from bnaudit.reading.onnx_consumers import MOVING, before
 from bnaudit.reading.onnx_dependence import Dependence
-from bnaudit.reading.onnx_scope import Value, stored_tensor
-from bnaudit.reading.onnx_tensor import widened
+from bnaudit.reading.onnx_scope import Value
+from bnaudit.reading.onnx_tensor import OnnxTensor, SparseTensor, widened
 from bnaudit.reading.tensor_refs import stored
 
 
@@ -78,6 +78,18 @@ class Parameters:
         shape = tuple(size for size in sizes if isinstance(size, int))
         dtype = info.dtype if info is not None else "unknown"
         return StoredTensor(name=value.name, dtype=dtype, shape=shape, values=None, absence=why, unread=True)
+
+
+def stored_tensor(value: Value) -> OnnxTensor | SparseTensor | None:
+    """The initializer or Constant node that a value is, through nodes that only hand it on; else None."""
+    origin = value.origin()
+    if origin.tensor is not None:
+        return origin.tensor
+    site = origin.site
+    if site is None or site.operator != "Constant":
+        return None
+    found = [site.attribute(name) for name in ("value", "sparse_value")]
+    return next((attribute.tensor or attribute.sparse for attribute in found if attribute is not None), None)
 
 
 def base_name(value: Value) -> str:

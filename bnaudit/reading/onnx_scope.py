@@ -6,12 +6,11 @@ the call. So a chain of nodes reads the same whether an exporter wrote it inline
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from bnaudit.errors import MalformedError
-from bnaudit.reading.onnx_graph import Attribute, Graph, Node, ValueInfo, read_graph
+from bnaudit.reading.onnx_graph import Attribute, Graph, Node, read_graph
 from bnaudit.reading.onnx_model import Function, Model
 from bnaudit.reading.onnx_tensor import OnnxTensor, SparseTensor
+from bnaudit.reading.onnx_value_info import ValueInfo
 
 MOST_CALLS = 64
 """Functions and graphs that may run inside one another."""
@@ -148,23 +147,6 @@ class Site:
 class Scope:
     """A body that runs: the main graph, a branch or loop body, or a function called from one node."""
 
-    __slots__ = (
-        "_bodies",
-        "_callees",
-        "_depth",
-        "_formals",
-        "_producers",
-        "_values",
-        "body",
-        "branch",
-        "caller",
-        "function",
-        "model",
-        "opsets",
-        "sites",
-        "where",
-    )
-
     def __init__(
         self,
         model: Model,
@@ -265,27 +247,3 @@ class Scope:
     def _charge(self, body: Graph) -> None:
         for _ in range(len(body.nodes) + 1):
             self.model.source.charge()
-
-
-def walk(scope: Scope) -> Iterator[Site]:
-    """All sites in execution order, through branches, loop bodies and called functions."""
-    for site in scope.sites:
-        callee = site.callee
-        if callee is not None:
-            yield from walk(callee)
-            continue
-        yield site
-        for body in site.bodies.values():
-            yield from walk(body)
-
-
-def stored_tensor(value: Value) -> OnnxTensor | SparseTensor | None:
-    """The initializer or Constant node that a value is, through nodes that only hand it on; else None."""
-    origin = value.origin()
-    if origin.tensor is not None:
-        return origin.tensor
-    site = origin.site
-    if site is None or site.operator != "Constant":
-        return None
-    found = [site.attribute(name) for name in ("value", "sparse_value")]
-    return next((attribute.tensor or attribute.sparse for attribute in found if attribute is not None), None)

@@ -118,11 +118,45 @@ def test_names_are_unique_whatever_they_look_like() -> None:
 def test_without_named_parameters_the_node_or_its_output_gives_the_name(tmp_path: Path) -> None:
     affine = {"1": GAMMA, "2": BETA}
     nodes = [
-        node("InstanceNormalization", ["x", "1", "2"], ["a"], name="/stem/norm"),
+        node("InstanceNormalization", ["x", "1", "2"], ["a"], name="stem/norm"),
         node("InstanceNormalization", ["a", "1", "2"], ["out"]),
     ]
     layers = part_of(model(nodes, affine, outputs=("out",)), tmp_path).layers
-    assert [layer.name for layer in layers] == ["/stem/norm", "out"]
+    assert [layer.name for layer in layers] == ["stem/norm", "out"]
+
+
+@pytest.mark.parametrize(
+    ("name", "scopes", "expected"),
+    [
+        ("/norm/InstanceNormalization", "", "norm"),
+        ("/layer1/layer1.0/norm/InstanceNormalization", "", "layer1.0.norm"),
+        ("/encoder/layers.3/norm/InstanceNormalization", "", "encoder.layers.3.norm"),
+        ("/InstanceNormalization", "", "/InstanceNormalization"),
+        ("node_instance_norm", "['', 'stem', 'stem.norm', 'instance_norm']", "stem.norm"),
+        ("node_instance_norm", "['', 'instance_norm']", "node_instance_norm"),
+        ("node_instance_norm", "['instance_norm']", "node_instance_norm"),
+    ],
+)
+def test_the_module_that_an_exporter_notes_gives_the_name(
+    name: str, scopes: str, expected: str, tmp_path: Path
+) -> None:
+    written = node("InstanceNormalization", ["x", "1", "2"], name=name)
+    if scopes:
+        written.metadata_props.add(key="namespace", value="other")
+        written.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=scopes)
+    (layer,) = part_of(model([written], {"1": GAMMA, "2": BETA}), tmp_path).layers
+    assert layer.name == expected
+
+
+def test_layers_whose_equal_parameters_are_stored_once_keep_their_names(tmp_path: Path) -> None:
+    nodes, current = [], "x"
+    for name in ("norm1", "norm2", "norm2"):
+        nodes.append(
+            node("BatchNormalization", [current, *PARAMETERS], [f"{current}'"], name=f"/{name}/BatchNormalization")
+        )
+        current += "'"
+    names = [layer.name for layer in part_of(model(nodes, PARAMETERS, outputs=(current,)), tmp_path).layers]
+    assert names == ["bn", "norm2", "norm2#2"]
 
 
 def convolutions(count: int, biased: int, bias: str = "c{}.bias") -> tuple[list[onnx.NodeProto], dict[str, Any]]:
