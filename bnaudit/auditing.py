@@ -93,14 +93,17 @@ def _audit_one(path: Path, settings: Settings, selected: list[Rule], unselected:
 def conclude(
     description: Description, settings: Settings, selected: Sequence[Rule], unselected: Sequence[Rule] = ()
 ) -> Audit:
-    """Apply the rules to one description."""
+    """Apply the rules to one description.
+
+    The verdicts are about the whole artifact, also when only some layers are to be shown.
+    """
     findings, skipped, failed = _apply(description, settings, selected, unselected)
     return Audit(
         artifact=description.artifact,
         description=description,
         verdicts=verdicts(description, findings, [(rule.id, rule.question) for rule in unselected]),
         ledger=ledger(description.parts, settings.covers, settings.all_layers),
-        findings=tuple(findings),
+        findings=tuple(finding for finding in findings if settings.covers(finding.layer)),
         skipped=tuple(skipped),
         failed=tuple(failed),
         gaps=description.gaps,
@@ -129,7 +132,7 @@ def _apply(
         _finding(rule, hit, description.artifact, settings)
         for rule in selected
         for hit in hits.get(rule.id, ())
-        if settings.covers(hit.layer) and not _taken(hit, rule, places)
+        if not _taken(hit, rule, places)
     ]
     return sorted(findings, key=lambda f: (-f.severity, f.rule)), skipped, failed
 

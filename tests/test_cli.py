@@ -117,6 +117,7 @@ def test_layers_can_be_singled_out() -> None:
     (artifact,) = document["artifacts"]
     assert {name for row in artifact["ledger"] for name in row["layers"]} == {"layer1.0.bn1", "layer1.0.bn2"}
     assert all(finding["layer"] is None or finding["layer"].startswith("layer1.") for finding in artifact["findings"])
+    assert artifact["verdicts"][0]["outcome"] == "failed", "the NaN in layer2 is still in the file"
 
 
 def test_rules_and_explain_show_every_rule() -> None:
@@ -194,3 +195,17 @@ finally:
     sys.stderr.write(str("typer" in sys.modules))
 """
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr == "False"
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("bnaudit in", "inspect"), ("bnaudit explain BN10", "BN105"), ("bnaudit inspect --fail", "--fail-on")],
+)
+def test_the_shell_completes_commands_rules_and_options(typed: str, offered: str) -> None:
+    words = typed.split()
+    environment = {"_BNAUDIT_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
+    code = "import sys; sys.argv = ['bnaudit']; from bnaudit.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}, check=False
+    )
+    assert offered in done.stdout.split()
