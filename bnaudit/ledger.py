@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from bnaudit.description import CUMULATIVE, Carrier, NormKind, NormLayer, Part
+from bnaudit.description import CUMULATIVE, Carrier, Evidence, NormKind, NormLayer, Part
 from bnaudit.name_patterns import compress
 from bnaudit.results import LedgerRow
 
@@ -105,7 +105,9 @@ def state(layer: NormLayer) -> str:
     if layer.running_mean is None and layer.running_var is None:
         return "affine only" if layer.weight is not None else "no tensors"
     if layer.num_batches_tracked is None:
-        return "complete" if layer.kind is NormKind.FROZEN_BATCH or layer.graph_training is False else "no counter"
+        # Graphs and frozen norms have no place for one.
+        never = layer.kind is NormKind.FROZEN_BATCH or layer.evidence is Evidence.OPERATOR
+        return "complete" if never else "no counter"
     return "complete"
 
 

@@ -54,6 +54,8 @@ _NOTHING: _Answer = (Outcome.NOT_CHECKED, "no model in the file", "a file that h
 
 
 def _buffers(part: Part) -> _Answer:
+    if part.hidden:
+        return Outcome.INCONCLUSIVE, f"{_count(len(part.hidden), 'module')} hidden from state_dict()", ""
     batch = [layer for layer in part.layers if layer.running_mean is not None or layer.running_var is not None]
     if batch:
         return Outcome.PASSED, f"{_count(len(batch), 'layer')}, none lacks a statistic", ""

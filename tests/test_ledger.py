@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from builders import batch_norm, part, tensor
 
-from bnaudit.description import CUMULATIVE, Carrier, NormKind
+from bnaudit.description import CUMULATIVE, Carrier, Evidence, NormKind
 from bnaudit.ledger import ledger, mode, needs_exact_eps, residual_share, state
 
 
@@ -77,5 +77,6 @@ def test_saved_state_names_what_is_missing() -> None:
     assert state(batch_norm(mean=None, var=None, counter=None)) == "affine only"
     assert state(batch_norm(counter=None)) == "no counter"
     assert state(batch_norm(counter=None, kind=NormKind.FROZEN_BATCH)) == "complete"
+    assert state(batch_norm(counter=None, evidence=Evidence.OPERATOR)) == "complete"
     meta = tensor("bn1.running_var", None, absence="on the meta device")
     assert state(batch_norm(var=meta)) == "variance without values"

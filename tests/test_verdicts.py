@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from builders import batch_norm, description, part
 
-from bnaudit.description import Carrier, Gap, GraphInput, Part
+from bnaudit.description import Carrier, Gap, GraphInput, HiddenModule, Part
 from bnaudit.results import Confidence, Finding, Outcome, Question, Severity
 from bnaudit.verdicts import verdicts
 
@@ -73,6 +73,14 @@ def test_a_module_saved_in_eval_mode_does_not_show_what_train_switches_on() -> N
     saved_in_training = part([batch_norm(training=True)], carrier=Carrier.MODULE)
     assert decide(saved_in_eval)[Question.FROZEN] is Outcome.NOT_CHECKED
     assert decide(saved_in_training)[Question.FROZEN] is Outcome.PASSED
+
+
+def test_buffers_of_modules_that_state_dict_misses_are_an_open_point() -> None:
+    hidden = HiddenModule(
+        path="norms[0]", class_name="BatchNorm2d", training=False, mode_dependent=(), in_training=False
+    )
+    outcomes = decide(part([batch_norm(training=False)], carrier=Carrier.MODULE, hidden=(hidden,)))
+    assert outcomes[Question.BUFFERS] is Outcome.INCONCLUSIVE
 
 
 def test_a_traced_script_is_fixed_and_a_scripted_one_is_not() -> None:

@@ -60,7 +60,8 @@ def _audit(console: Console, audit: Audit, view: View) -> None:
     about = [artifact.format]
     if artifact.producer:
         about.append(printable(artifact.producer))
-    about.append(f"{_bytes(artifact.size)}, {_bytes(artifact.bytes_read)} read")
+    read = "all" if artifact.bytes_read >= artifact.size else _bytes(artifact.bytes_read)
+    about.append(f"{_bytes(artifact.size)}, {read} read")
     console.print(Text(" · ".join(about), style="dim"))
     for remark in audit.description.remarks:
         console.print(Text(printable(remark)))
@@ -90,7 +91,12 @@ def _verdicts(console: Console, audit: Audit) -> None:
 def _ledger(console: Console, audit: Audit) -> None:
     if not audit.ledger:
         folded = [part.folded for part in audit.description.parts if part.folded]
-        message = f"No norm layers: {folded[0]}" if folded else "No norm layers."
+        hidden = sum(len(part.hidden) for part in audit.description.parts)
+        message = "No norm layers."
+        if folded:
+            message = f"No norm layers: {folded[0]}"
+        elif hidden:
+            message = f"No norm layers where eval() and state_dict() reach; {_plural(hidden, 'module')} out of reach."
         console.print(Padding(Text(printable(message)), (0, 0, 1, 2)))
         return
     names = list(dict.fromkeys(row.part for row in audit.ledger))
