@@ -42,7 +42,11 @@ def render(report: Report, view: View) -> str:
     )
     shown = [audit for audit in report.audits if len(report.audits) == 1 or view.in_full or _is_notable(audit)]
     for audit in shown:
-        _audit(console, audit, view)
+        _heading(console, audit)
+        if len(report.audits) == 1 or view.in_full:
+            _verdicts(console, audit)
+            _ledger(console, audit)
+        _findings(console, audit, view)
     if len(report.audits) + len(report.unaudited) > 1 or not report.audits:
         _summary(console, report)
     _last_line(console, report, view)
@@ -54,7 +58,7 @@ def _is_notable(audit: Audit) -> bool:
     return worst >= Severity.WARNING or bool(audit.failed) or not audit.looked
 
 
-def _audit(console: Console, audit: Audit, view: View) -> None:
+def _heading(console: Console, audit: Audit) -> None:
     artifact = audit.artifact
     console.print(Text(printable(artifact.path), style="bold"))
     about = [artifact.format]
@@ -66,9 +70,6 @@ def _audit(console: Console, audit: Audit, view: View) -> None:
     for remark in audit.description.remarks:
         console.print(Text(printable(remark)))
     console.print()
-    _verdicts(console, audit)
-    _ledger(console, audit)
-    _findings(console, audit, view)
 
 
 def _verdicts(console: Console, audit: Audit) -> None:
@@ -259,17 +260,17 @@ def _summary(console: Console, report: Report) -> None:
             console.print(Text(f"in {printable(folder)}", style="bold"))
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
         table.add_column("artifact", overflow="fold")
-        table.add_column("found", overflow="fold")
-        for question in Question:
-            table.add_column(_SHORT[question], justify="center", no_wrap=True)
+        table.add_column("found")
+        table.add_column("verdicts", no_wrap=True)
         for audit in report.audits:
             found = Text(", ").join(
                 Text(counted, SEVERITY_STYLES[severity]) for severity, counted in _counts(audit.findings)
             )
-            signs = [Text(_SIGNS[v.outcome], OUTCOME_STYLES[v.outcome]) for v in audit.verdicts]
-            table.add_row(printable(_below(audit.artifact.path, folder)), found, *signs)
+            signs = Text(" ").join(Text(_SIGNS[v.outcome], OUTCOME_STYLES[v.outcome]) for v in audit.verdicts)
+            table.add_row(printable(_below(audit.artifact.path, folder)), found, signs)
         console.print(table)
-        console.print(Text("+ passed   - failed   ? inconclusive   . not checked", style="dim"))
+        console.print(Text(f"verdicts: {', '.join(question.value for question in Question)}", style="dim"))
+        console.print(Text("+ passed, - failed, ? inconclusive, . not checked", style="dim"))
         console.print()
     for unaudited in report.unaudited:
         style, word = ("bold red", "error") if unaudited.error else ("yellow", "not audited")
@@ -282,13 +283,6 @@ def _summary(console: Console, report: Report) -> None:
         console.print(Text(f"{_plural(report.other_files, 'other file')}: not a model", style="dim"))
 
 
-_SHORT = {
-    Question.BUFFERS: "buffers",
-    Question.EVAL_MODE: "eval",
-    Question.NEIGHBOURS: "neighb.",
-    Question.GAP: "gap",
-    Question.FROZEN: "frozen",
-}
 _SIGNS = {Outcome.PASSED: "+", Outcome.FAILED: "-", Outcome.INCONCLUSIVE: "?", Outcome.NOT_CHECKED: "."}
 
 
