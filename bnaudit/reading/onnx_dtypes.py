@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from bnaudit.errors import MalformedError, UnreadableError
@@ -55,6 +56,7 @@ def is_floating(dtype: str) -> bool:
     return "float" in dtype
 
 
+@cache
 def width(dtype: str) -> int:
     """Bits of one element. Raises UnreadableError for dtypes that norm tensors do not have."""
     if dtype in _PLAIN:
@@ -85,8 +87,17 @@ def decode(data: bytes, dtype: str, count: int) -> NDArray[Any]:
     bits = width(dtype)
     if bits < 8:
         return _unpack(np.frombuffer(data, np.uint8), bits, count, dtype.startswith("int"))
-    little_endian: NDArray[Any] = np.frombuffer(data, np.dtype(dtype).newbyteorder("<"))
-    return little_endian.astype(np.dtype(dtype), copy=False)
+    native, little_endian = _numpy_types(dtype)
+    return np.frombuffer(data, little_endian).astype(native, copy=False)
+
+
+@cache
+def _numpy_types(dtype: str) -> tuple[np.dtype[Any], np.dtype[Any]]:
+    """The type in the machine's byte order, and as files have it."""
+    import numpy as np
+
+    native = np.dtype(dtype)
+    return native, native.newbyteorder("<")
 
 
 def from_words(words: NDArray[Any], dtype: str) -> NDArray[Any]:
