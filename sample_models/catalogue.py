@@ -37,6 +37,7 @@ HEALTHY = {
     "healthy/model.safetensors": Sample("safetensors"),
     "healthy/hf_safetensors": Sample("a Hugging Face folder with two safetensors shards"),
     "healthy/hf_bin": Sample("a Hugging Face folder with two PyTorch shards"),
+    "healthy/distributed_checkpoint": Sample("a folder of torch.distributed.checkpoint"),
     "healthy/arrays.npz": Sample("NumPy arrays under the names of a state dict"),
     "healthy/detectron2_style.pkl": Sample("a pickle of NumPy arrays, laid out as detectron2 does"),
     "healthy/norms_kept.onnx": Sample("ONNX with its BatchNormalization nodes"),

@@ -133,6 +133,16 @@ def hf_bin(trained: Trained, path: Path) -> None:
     _write_shards(trained, path, "pytorch_model", "bin", torch.save)
 
 
+def distributed_checkpoint(trained: Trained, path: Path) -> None:
+    """One process; the metadata without the path and the random id of this saving."""
+    from torch.distributed.checkpoint import FileSystemWriter, save
+
+    save({"model": trained.net.state_dict()}, storage_writer=FileSystemWriter(path, sync_files=False), no_dist=True)
+    metadata = pickle.loads((path / ".metadata").read_bytes())
+    metadata.storage_meta = None
+    (path / ".metadata").write_bytes(pickle.dumps(metadata))
+
+
 def _write_shards(
     trained: Trained, folder: Path, stem: str, suffix: str, save: Callable[[dict[str, torch.Tensor], Path], object]
 ) -> None:
@@ -211,6 +221,7 @@ WRITERS: dict[str, Writer] = {
     "healthy/model.safetensors": safetensors,
     "healthy/hf_safetensors": hf_safetensors,
     "healthy/hf_bin": hf_bin,
+    "healthy/distributed_checkpoint": distributed_checkpoint,
     "healthy/arrays.npz": arrays,
     "healthy/detectron2_style.pkl": detectron2_style,
     "healthy/norms_kept.onnx": norms_kept,
