@@ -25,4 +25,4 @@ def read(candidate: Candidate) -> Description:
     )
 
 
-FORMAT = Format(name=NAME, suffixes=(".pt", ".pth", ".t7", ".tar"), claims=claims, read=read)
+FORMAT = Format(name=NAME, suffixes=(".pt", ".pth", ".t7", ".tar"), claims=claims, read=read, is_read=False)

@@ -1,0 +1,20 @@
+"""Values as plain nested tuples, so that two descriptions can be compared with `==`, NaN and arrays included."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+
+def plain(value: Any, without: tuple[str, ...] = ()) -> Any:
+    """Dataclasses as (field, value) pairs, arrays as their bytes; fields named in `without` are left out."""
+    if is_dataclass(value):
+        names = (entry.name for entry in fields(value) if entry.name not in without)
+        return (type(value).__name__, *((name, plain(getattr(value, name), without)) for name in names))
+    if isinstance(value, tuple):
+        return tuple(plain(item, without) for item in value)
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    return repr(value) if isinstance(value, float) else value
