@@ -25,8 +25,8 @@ def read(candidate: Candidate) -> Description:
 
     Raises MalformedError when the archive or a graph is broken, CapExceededError above the caps.
     """
-    from bnaudit.reading.exported_archive import ExportedArchive
-    from bnaudit.reading.exported_program import describe_program
+    from bnaudit.reading.exported.archive import ExportedArchive
+    from bnaudit.reading.exported.program import describe_program
 
     assert candidate.source is not None  # claimed by its content
     source: ByteSource = candidate.source

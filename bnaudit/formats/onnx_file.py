@@ -16,14 +16,14 @@ def claims(candidate: Candidate) -> bool:
     source = candidate.source
     if source is None or candidate.head[:1] not in _FIRST_BYTES:
         return False
-    from bnaudit.reading.onnx_model import looks_like_model
+    from bnaudit.reading.onnx.model import looks_like_model
 
     return looks_like_model(source)
 
 
 def read(candidate: Candidate) -> Description:
     """Describe the graph. Raises UnreadableError when it is corrupt or beyond the caps."""
-    from bnaudit.reading.onnx_describe import describe
+    from bnaudit.reading.onnx.describe import describe
 
     source: ByteSource | None = candidate.source
     assert source is not None

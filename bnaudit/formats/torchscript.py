@@ -39,8 +39,8 @@ def read(candidate: Candidate) -> Description:
 
     Raises NotAuditedError for the layout before PyTorch 1.4, UnreadableError for a broken archive.
     """
-    from bnaudit.reading.torchscript_archive import ScriptArchive
-    from bnaudit.reading.torchscript_part import script_part
+    from bnaudit.reading.torchscript.archive import ScriptArchive
+    from bnaudit.reading.torchscript.part import script_part
 
     source = candidate.source
     if source is None:

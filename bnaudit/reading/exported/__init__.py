@@ -1,0 +1,1 @@
+"""torch.export programs: archives, graphs, weights."""

@@ -1,0 +1,111 @@
+"""From a walked ONNX model to a Description."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bnaudit.description import (
+    Artifact,
+    Carrier,
+    Description,
+    GraphInput,
+    ModeDependent,
+    NormLayer,
+    Part,
+)
+from bnaudit.reading.byte_source import ByteSource, MemorySource
+from bnaudit.reading.onnx.analysis import Analysis
+from bnaudit.reading.onnx.batch_norms import BATCH_NORMS, batch_norm
+from bnaudit.reading.onnx.dtypes import is_floating
+from bnaudit.reading.onnx.external import ExternalFiles
+from bnaudit.reading.onnx.folded import folded
+from bnaudit.reading.onnx.graph import Graph
+from bnaudit.reading.onnx.group_norms import group_norm
+from bnaudit.reading.onnx.model import read_model
+from bnaudit.reading.onnx.modes import DROPOUTS, dropout
+from bnaudit.reading.onnx.other_norms import AXIS_OPERATORS, OPERATORS, axis_norm, other_norm
+from bnaudit.reading.onnx.scope import Scope, Site
+from bnaudit.reading.onnx.spelled_out import ROOTS, spelled_out
+from bnaudit.reading.onnx.tensor import OnnxTensor, SparseTensor
+
+_SMALL_FILE = 1 << 20
+
+Recognizer = Callable[[Site, Analysis], NormLayer | None]
+
+_RECOGNIZERS: dict[str, Recognizer] = {
+    **dict.fromkeys(BATCH_NORMS, batch_norm),
+    **dict.fromkeys(OPERATORS, lambda site, analysis: group_norm(site, analysis) or other_norm(site, analysis)),
+    **dict.fromkeys(AXIS_OPERATORS, axis_norm),
+    **dict.fromkeys(ROOTS, spelled_out),
+}
+
+
+def describe(source: ByteSource, path: str) -> Description:
+    """Walk one model and describe its norm layers. Raises UnreadableError when it is corrupt or beyond the caps."""
+    with ExternalFiles(source) as files:
+        model = read_model(_at_hand(source), files)
+        analysis = Analysis(Scope(model, model.graph))
+        tensors = _tensors(analysis)
+        part = _part(analysis, tensors)
+        locations = {tensor.external.location for tensor in tensors if tensor.external is not None}
+        artifact = Artifact(
+            path=path,
+            format="ONNX",
+            size=source.size + sum(files.size(location) for location in locations),
+            # what was read twice, looking and describing, counts once
+            bytes_read=min(source.bytes_read, source.size) + files.bytes_read,
+            producer=model.producer,
+        )
+        return Description(artifact=artifact, parts=(part,), gaps=analysis.parameters.gaps)
+
+
+def _at_hand(source: ByteSource) -> ByteSource:
+    """A small file is read whole, once: its nodes, attributes and parameters lie too close together to be apart."""
+    if source.size > min(_SMALL_FILE, source.caps.header_bytes):
+        return source
+    return MemorySource(source.read(0, source.size), source.name, source)
+
+
+def _part(analysis: Analysis, tensors: list[OnnxTensor]) -> Part:
+    layers: list[NormLayer] = []
+    mode_dependent: list[ModeDependent] = []
+    for site in analysis.sites:
+        recognize = _RECOGNIZERS.get(site.operator)
+        if recognize is not None:
+            layer = recognize(site, analysis)
+            layers += [layer] if layer is not None else []
+        elif site.operator in DROPOUTS:
+            mode_dependent.append(dropout(site, analysis))
+    return Part(
+        name="",
+        carrier=Carrier.GRAPH,
+        layers=tuple(layers),
+        mode_dependent=tuple(mode_dependent),
+        tensors=len(tensors),
+        floating_dtypes=tuple(
+            sorted({tensor.dtype for tensor in tensors if is_floating(tensor.dtype) and tensor.shape})
+        ),
+        inputs=_inputs(analysis.main.body),
+        operators=len(analysis.sites),
+        folded="" if layers else folded(analysis.sites, analysis.main.model.producer),
+    )
+
+
+def _inputs(graph: Graph) -> tuple[GraphInput, ...]:
+    """What whoever runs the model gives: early files list their initializers in the graph's inputs too."""
+    declared = [info for info in graph.inputs if info.name not in graph.initializers]
+    return tuple(GraphInput(name=info.name, dtype=info.dtype, shape=info.shape) for info in declared)
+
+
+def _tensors(analysis: Analysis) -> list[OnnxTensor]:
+    """Initializers and the tensors of Constant nodes, each once, wherever they stand."""
+    found: dict[object, OnnxTensor] = {}
+    for scope in {site.scope: None for site in analysis.sites} | {analysis.main: None}:
+        for tensor in scope.body.initializers.values():
+            plain = tensor.values if isinstance(tensor, SparseTensor) else tensor
+            found[plain.identity] = plain
+    for site in analysis.sites:
+        attribute = site.attribute("value") if site.operator == "Constant" else None
+        if attribute is not None and attribute.tensor is not None:
+            found[attribute.tensor.identity] = attribute.tensor
+    return list(found.values())

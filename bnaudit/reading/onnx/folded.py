@@ -1,0 +1,39 @@
+"""Whether norms were folded into the convolutions of a graph that has none left, and what supports it."""
+
+from __future__ import annotations
+
+import re
+
+from bnaudit.reading.onnx.scope import Site
+
+_BIAS = {
+    "Conv": 2,
+    "ConvTranspose": 2,
+    "com.microsoft.FusedConv": 2,
+    "com.microsoft.NhwcFusedConv": 2,
+    "QLinearConv": 8,
+}
+_FEWEST = 3
+_SHARE = 0.8
+_MADE_BY_EXPORTER = re.compile(r"onnx::Conv(?:Transpose)?_\d+")
+
+
+def folded(sites: list[Site], producer: str | None) -> str:
+    """The evidence as a sentence, "" when the convolutions do not look like it."""
+    convolutions = [site for site in sites if site.operator in _BIAS]
+    biases = [(site, site.input(_BIAS[site.operator])) for site in convolutions]
+    with_bias = [(site, bias) for site, bias in biases if bias is not None]
+    if len(convolutions) < _FEWEST or len(with_bias) < _SHARE * len(convolutions):
+        return ""
+    made = sum(1 for site, bias in with_bias if bias is not None and _is_made(site, bias.name))
+    names = f", {made} of them under names that an exporter gives to folded weights" if made else ""
+    return (
+        f"{len(with_bias)} of {len(convolutions)} convolutions carry a bias{names} and no norm node is left"
+        f"{f'; producer {producer}' if producer else ''}"
+    )
+
+
+def _is_made(site: Site, bias: str) -> bool:
+    """`onnx::Conv_20` of the TorchScript exporter's constant folding, `conv1.weight_bias` of onnxscript's."""
+    weight = site.input(1)
+    return bool(_MADE_BY_EXPORTER.fullmatch(bias)) or (weight is not None and bias == f"{weight.name}_bias")

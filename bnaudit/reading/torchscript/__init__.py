@@ -1,0 +1,1 @@
+"""TorchScript archives: the object tree, and the code followed without running it."""
