@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bnaudit.description import ModeDependent
+from bnaudit.reading.mode_classes import mode_of_class
 from bnaudit.reading.module_objects import PickledModule
 
 _PROBABILITIES = ("p", "drop_prob", "dropout_prob", "drop_rate", "rate", "prob")
-_DEPTH_WORDS = ("droppath", "stochasticdepth", "dropconnect")
 _RECURRENT_MODES = ("LSTM", "GRU", "RNN_TANH", "RNN_RELU")
 
 
@@ -30,15 +30,15 @@ _Found = tuple[str, float | None]
 
 def _dropping(module: PickledModule) -> _Found | None:
     """Dropout and stochastic depth: by name and a probability, or by exactly the attributes of PyTorch's dropout."""
-    name = module.simple_name.lower().replace("_", "")
+    kind = mode_of_class(module.simple_name)
     probability = module.number(*_PROBABILITIES)
-    if any(word in name for word in _DEPTH_WORDS):
+    if kind == "stochastic-depth":
         # timm's DropPath(None) never drops.
         absent = "drop_prob" in module.attributes and module.attributes.get("drop_prob") is None
         return "stochastic-depth", 0.0 if absent else probability
     if probability is None:
         return None
-    if "dropout" in name or "dropblock" in name:
+    if kind == "dropout":
         return "dropout", probability
     inherits = module.flag("inplace") is not None and module.number("p") is not None
     return ("dropout", probability) if inherits and not any(True for _ in module.section("_modules")) else None
@@ -60,4 +60,4 @@ def _attention(module: PickledModule) -> _Found | None:
 
 
 def _rrelu(module: PickledModule) -> _Found | None:
-    return ("rrelu", None) if module.simple_name == "RReLU" else None
+    return ("rrelu", None) if mode_of_class(module.simple_name) == "rrelu" else None

@@ -6,12 +6,12 @@ was exported in training mode. Probabilities follow PyTorch: the share that is d
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from bnaudit.description import ModeDependent
 from bnaudit.reading.exported.graph import Node
-from bnaudit.reading.exported.modules import Module, function_of, module_of
+from bnaudit.reading.exported.modules import function_of, module_of
+from bnaudit.reading.mode_classes import mode_of_class
 
 _DROPOUTS = frozenset(
     f"aten.{name}{inplace}"
@@ -25,14 +25,6 @@ _RRELUS = frozenset(
 _RECURRENT = frozenset(f"aten.{name}" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"))
 _BERNOULLI = frozenset({"aten.bernoulli", "aten.bernoulli_"})
 _DRAWS = frozenset(f"aten.{name}" for name in ("rand", "rand_like", "uniform", "uniform_"))
-
-_KINDS = (
-    (re.compile(r"DropPath|StochasticDepth", re.I), "stochastic-depth"),
-    (re.compile(r"Dropout|DropBlock", re.I), "dropout"),
-    (re.compile(r"Attention$", re.I), "attention"),
-    (re.compile(r"^(LSTM|GRU|RNN)$"), "recurrent"),
-    (re.compile(r"^RReLU$"), "rrelu"),
-)
 
 
 class _Seen(NamedTuple):
@@ -50,7 +42,7 @@ class ModeCalls:
     def look_at(self, node: Node) -> None:
         """Take a node in."""
         module = module_of(node)
-        kind = _kind_of_class(module)
+        kind = mode_of_class(module.class_name.rpartition(".")[2])
         seen = _look(node, kind)
         if seen is None:
             return
@@ -68,11 +60,6 @@ class ModeCalls:
     def found(self) -> tuple[ModeDependent, ...]:
         """What was found, in execution order."""
         return tuple(self._found.values())
-
-
-def _kind_of_class(module: Module) -> str | None:
-    short = module.class_name.rpartition(".")[2]
-    return next((kind for pattern, kind in _KINDS if pattern.search(short)), None)
 
 
 def _look(node: Node, kind: str | None) -> _Seen | None:

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from bnaudit.description import ModeDependent
+from bnaudit.reading.mode_classes import mode_of_class
 from bnaudit.reading.torchscript.code import CodeLibrary
 from bnaudit.reading.torchscript.objects import ScriptObject
 from bnaudit.reading.torchscript.randomness import Randomness, randomness
 from bnaudit.reading.torchscript.settings import flag, number, whole
 from bnaudit.reading.torchscript.sites import Site
 
-_CLASSES = (
-    (re.compile(r"drop_?path|stochastic_?depth|drop_?connect", re.I), "stochastic-depth"),
-    (re.compile(r"dropout|drop_?block", re.I), "dropout"),
-    (re.compile(r"attention$", re.I), "attention"),
-    (re.compile(r"^(LSTM|GRU|RNN)$"), "recurrent"),
-    (re.compile(r"^RReLU$"), "rrelu"),
-)
 _PROBABILITIES = {
     "dropout": ("p", "drop_prob", "dropout"),
     "stochastic-depth": ("p", "drop_prob", "drop_rate"),
@@ -102,9 +95,7 @@ class _Collected:
 
 
 def _kind_of_class(owner: ScriptObject | None) -> str | None:
-    if owner is None:
-        return None
-    return next((kind for pattern, kind in _CLASSES if pattern.search(owner.short_name)), None)
+    return None if owner is None else mode_of_class(owner.short_name)
 
 
 def _probability(owner: ScriptObject, kind: str, library: CodeLibrary) -> float | None:
