@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bnaudit.caps import Caps
+from bnaudit.targets import Targets, expand
+
+SAMPLES = Path(__file__).parent.parent / "sample_models" / "healthy"
+
+
+def targets(*paths: str | Path) -> Targets:
+    return expand(paths, Caps())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two models at two depths, a sharded model, a text file, and what version control keeps."""
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    shutil.copy(SAMPLES / "state_dict.pt", tmp_path / "a.pt")
+    shutil.copy(SAMPLES / "norms_kept.onnx", tmp_path / "deep" / "er" / "b.onnx")
+    shutil.copytree(SAMPLES / "hf_safetensors", tmp_path / "deep" / "hf")
+    (tmp_path / "readme.txt").write_text("hello", encoding="utf-8")
+    (tmp_path / ".git").mkdir()
+    shutil.copy(SAMPLES / "state_dict.pt", tmp_path / ".git" / "c.pt")
+    return tmp_path
+
+
+def test_a_folder_is_searched_and_a_model_folder_is_one_target(folder: Path) -> None:
+    found = targets(folder)
+    assert {str(path.relative_to(folder)) for path in found.paths} == {
+        "a.pt",
+        str(Path("deep", "er", "b.onnx")),
+        str(Path("deep", "hf")),
+    }
+    assert found.other_files == 1
+    assert found.missing == ()
+
+
+def test_a_model_folder_given_by_name_is_one_target(folder: Path) -> None:
+    assert targets(folder / "deep" / "hf").paths == (folder / "deep" / "hf",)
+
+
+def test_a_path_given_twice_is_audited_once(folder: Path) -> None:
+    assert len(targets(folder / "a.pt", folder / "." / "a.pt", folder).paths) == 3
+
+
+def test_patterns_reach_any_depth_and_a_literal_name_wins(folder: Path) -> None:
+    assert [path.name for path in targets(folder / "**" / "*.onnx").paths] == ["b.onnx"]
+    literal = folder / "odd[1].pt"
+    shutil.copy(SAMPLES / "state_dict.pt", literal)
+    assert targets(literal).paths == (literal,)
+
+
+def test_what_is_not_there_is_an_error_that_names_it(folder: Path) -> None:
+    found = targets(folder / "nowhere.pt", folder / "*.pth")
+    assert [entry.error for entry in found.missing] == [True, True]
+    assert "does not exist" in found.missing[0].why
+    assert "matches no file" in found.missing[1].why
+
+
+def test_a_file_that_should_be_a_model_is_never_passed_over(folder: Path) -> None:
+    (folder / "truncated.pt").write_bytes((SAMPLES / "state_dict.pt").read_bytes()[:9000])
+    (folder / "net.tflite").write_bytes(b"\x1c\x00\x00\x00TFL3" + bytes(32))
+    names = {path.name for path in targets(folder).paths}
+    assert {"truncated.pt", "net.tflite"} <= names
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+def test_links_that_go_round_or_nowhere_end(folder: Path) -> None:
+    (folder / "loop").symlink_to(folder, target_is_directory=True)
+    (folder / "self.pt").symlink_to(folder / "self.pt")
+    (folder / "gone.pt").symlink_to(folder / "gone_too.pt")
+    names = sorted(path.name for path in targets(folder).paths)
+    assert names == ["a.pt", "b.onnx", "gone.pt", "hf", "self.pt"]
