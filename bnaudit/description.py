@@ -266,16 +266,23 @@ class Gap:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PickleImport:
-    """A global that a pickle names, and what unpickling would do with it (BN901)."""
+    """A global that a pickle names or an attribute that it fetches, and what unpickling would do with it (BN901)."""
 
     name: str
-    """Full dotted name, `posix.system`."""
+    """Full dotted name, `posix.system`; for an attribute that of its owner or the owner's class, then its own."""
     called: bool
-    """Whether unpickling would call it (REDUCE, NEWOBJ, INST, OBJ, BUILD with a setstate)."""
+    """Whether unpickling would call it (REDUCE, NEWOBJ, INST, OBJ)."""
     arguments: tuple[str, ...] = ()
     """A short rendering of the first call's arguments; globals and calls are written with their names."""
     foreign_target: bool = False
-    """For getattr and setattr: the first argument is a global, not an object built in this pickle."""
+    """An attribute of something that is not built in this pickle (a global, what was fetched from one, or reached
+    through a name like `__class__`); for getattr, setattr and delattr: some call asks for such a one."""
+    modified: bool = False
+    """Whether unpickling would change it, though it is not built there: BUILD, SETITEM(S), APPEND(S), ADDITEMS."""
+    fetched: bool = False
+    """Not imported by name: unpickling would get it with getattr. `?` ends the name when the pickle computes it."""
+    handed_on: bool = False
+    """Whether it is an argument of a call, or stands in the state of an object that is a tuple (functools.partial)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -23,6 +23,10 @@ class BnauditError(Exception):
         sentence = f"{what} ({where})" if where else what
         super().__init__(f"{sentence}: {remedy}" if remedy else sentence)
 
+    def add(self, also: str) -> None:
+        """Say one more thing in the same sentence."""
+        self.args = (f"{self}; {also}",)
+
 
 class UsageError(BnauditError):
     """The command line or a call asks for something that does not exist."""

@@ -24,6 +24,7 @@ builtins __builtin__: map filter sorted max min reduce
 itertools: imap ifilter starmap accumulate filterfalse takewhile dropwhile groupby
 collections: defaultdict
 types: MethodType
+torch: Tensor.apply_ Tensor.map_ Tensor.map2_ Tensor.__torch_function__
 """
 _METHOD_HOLDERS = """
 torch._C: _VariableFunctionsClass _VariableFunctions TensorBase _TensorBase
@@ -41,7 +42,9 @@ io _io types operator tempfile pathlib urllib requests torch numpy threading mul
 _INTROSPECTION = """
 __globals__ __builtins__ __subclasses__ __getattribute__ __getattr__ __setattr__ __delattr__ __import__ __dict__
 __code__ __closure__ __func__ __self__ __wrapped__ __class__ __base__ __bases__ __mro__ __loader__ __spec__
-__call__ __reduce__ __reduce_ex__ __init_subclass__ __subclasshook__
+__call__ __reduce__ __reduce_ex__ __init_subclass__ __subclasshook__ __get__ __set__ __objclass__ __annotations__
+__defaults__ __kwdefaults__ __traceback__ __context__ __cause__ f_globals f_builtins f_locals f_back f_code tb_frame
+gi_frame gi_code cr_frame cr_code ag_frame ag_code func_globals func_code func_closure im_func im_self im_class
 """
 
 
@@ -86,11 +89,6 @@ def effect_of(name: str) -> str | None:
 def acts_on_import(name: str) -> str | None:
     """What importing the module of `name` does, whatever is asked of it; None: nothing that is known."""
     return _ON_IMPORT.get(name.rpartition(".")[0])
-
-
-def is_introspection(attribute: str) -> bool:
-    """Whether an attribute leads from an object to its class, its module or its code (`__globals__`)."""
-    return attribute in _LEADING_ASTRAY
 
 
 def is_harmless(name: str) -> bool:

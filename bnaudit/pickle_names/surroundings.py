@@ -22,7 +22,10 @@ shutil: _rmtree_unsafe _rmtree_safe_fd _unpack_zipfile _unpack_tarfile _make_tar
 pathlib.Path pathlib.PosixPath pathlib.WindowsPath: open read_text read_bytes write_text write_bytes unlink rmdir
 pathlib.Path pathlib.PosixPath pathlib.WindowsPath: rename replace mkdir touch chmod lchmod symlink_to hardlink_to
 pathlib.Path pathlib.PosixPath pathlib.WindowsPath: link_to iterdir glob rglob walk copy move
-pathlib._local.Path pathlib._local.PosixPath: open read_text read_bytes write_text write_bytes unlink rmdir rename
+pathlib._local.Path pathlib._local.PosixPath pathlib._local.WindowsPath: open read_text read_bytes write_text unlink
+pathlib._local.Path pathlib._local.PosixPath pathlib._local.WindowsPath: write_bytes rmdir rename replace mkdir touch
+pathlib._local.Path pathlib._local.PosixPath pathlib._local.WindowsPath: chmod lchmod symlink_to hardlink_to iterdir
+pathlib._local.Path pathlib._local.PosixPath pathlib._local.WindowsPath: glob rglob walk copy move
 tempfile: NamedTemporaryFile TemporaryFile SpooledTemporaryFile TemporaryDirectory mkstemp mkdtemp mktemp
 tempfile: _mkstemp_inner _TemporaryFileCloser
 glob: glob iglob
@@ -57,6 +60,7 @@ numpy.core.records numpy._core.records numpy.rec: fromfile
 numpy.lib._datasource: open DataSource Repository
 torch torch.serialization: save
 torch: from_file
+torch._C: _VariableFunctions.from_file _VariableFunctionsClass.from_file
 torch.storage: UntypedStorage.from_file TypedStorage.from_file
 torch: UntypedStorage.from_file FloatStorage.from_file
 pandas: read_csv read_table read_json read_excel read_hdf read_parquet read_feather read_sql DataFrame.to_csv

@@ -45,6 +45,7 @@ def _new_object_ex(state: PickleState) -> None:
     if not isinstance(keywords, PickleDict):
         raise state.malformed("keyword arguments that are no dict")
     made = _call(state, state.stack[-1], args)
+    state.imports.handed_on(value for _, value in keywords.pairs())
     if isinstance(made, Call):
         made.kwargs = keywords
     state.stack[-1] = made
@@ -74,11 +75,16 @@ def _call(state: PickleState, callee: object, args: object) -> object:
 
 
 def _build(state: PickleState) -> None:
-    """Give the object its state. A second dict is merged into the first, as updating `__dict__` would."""
+    """Give the object its state. A second dict is merged into the first, as updating `__dict__` would.
+
+    A global takes one, too: unpickling would set attributes of the class or call its `__setstate__`.
+    """
     given, target = state.stack.pop(), state.stack[-1]
-    if isinstance(target, Global):
-        state.imports.called(target, (given,))
-    elif not isinstance(target, Call):
+    if isinstance(given, tuple):
+        state.imports.handed_on(given)
+    if state.imports.modified(target):
+        return
+    if not isinstance(target, Call):
         if given:  # unpickling ignores an empty state
             raise state.malformed("a state for something that is no object")
     elif isinstance(given, PickleDict) and isinstance(target.state, PickleDict):

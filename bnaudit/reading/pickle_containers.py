@@ -48,17 +48,26 @@ def _list(state: PickleState) -> None:
 
 def _append(state: PickleState) -> None:
     value = state.stack.pop()
-    _values_of(state, state.stack[-1]).append(value)
+    target = state.stack[-1]
+    if isinstance(target, list):
+        target.append(value)
+    else:
+        _extend(state, target, [value])
 
 
 def _appends(state: PickleState) -> None:
     values = state.above_mark()
-    _values_of(state, state.stack[-1]).extend(values)
+    _extend(state, state.stack[-1], values)
+
+
+def _extend(state: PickleState, target: object, values: list[object]) -> None:
+    if isinstance(target, list):
+        target.extend(values)
+    elif not state.imports.modified(target):
+        _values_of(state, target).extend(values)
 
 
 def _values_of(state: PickleState, target: object) -> list[object]:
-    if isinstance(target, list):
-        return target
     if not isinstance(target, Call):
         raise state.malformed("it appends to something that is no list")
     if target.appended is None:
@@ -107,9 +116,15 @@ def _set_items(state: PickleState) -> None:
 
 def _assign(state: PickleState, target: object, values: list[object]) -> None:
     """`target[key] = value` for keys and values in turn; a list takes it too, though no pickler writes that."""
-    if not isinstance(target, list):
+    if isinstance(target, PickleDict):
+        _fill(state, target, values)
+    elif isinstance(target, list):
+        _assign_to_list(state, target, values)
+    elif not state.imports.modified(target):
         _fill(state, _pairs_of(state, target), values)
-        return
+
+
+def _assign_to_list(state: PickleState, target: list[object], values: list[object]) -> None:
     for key, value in zip(values[::2], values[1::2], strict=False):
         if not isinstance(key, int) or not -len(target) <= key < len(target):
             raise state.malformed("it sets an item that its list does not have")
@@ -125,8 +140,6 @@ def _fill(state: PickleState, target: PickleDict, values: list[object]) -> None:
 
 
 def _pairs_of(state: PickleState, target: object) -> PickleDict:
-    if isinstance(target, PickleDict):
-        return target
     if not isinstance(target, Call):
         raise state.malformed("it sets items of something that is no dict")
     if target.items is None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
 from bnaudit.description import PickleImport
-from bnaudit.errors import CapExceededError
-from bnaudit.reading.stand_ins import Call, Global, LazyBytes, PersistentId, PickleDict
+from bnaudit.errors import BnauditError, CapExceededError
+from bnaudit.reading.pickle_attributes import fetched, is_foreign
+from bnaudit.reading.stand_ins import Call, Fetched, Global, LazyBytes, PersistentId, PickleDict
 
 _MOST_IMPORTS = 100_000
 _LONGEST_TEXT = 60
@@ -13,28 +17,52 @@ _ATTRIBUTE_ACCESS = frozenset(
     f"{module}.{name}" for module in ("builtins", "__builtin__") for name in ("getattr", "setattr", "delattr")
 )
 
+_NAMED = frozenset((Global, Fetched))
+
+
+class _Record:
+    """What is known of one name."""
+
+    __slots__ = ("arguments", "called", "fetched", "foreign", "handed_on", "modified", "name")
+
+    def __init__(self, name: str, fetched: bool, foreign: bool) -> None:
+        self.name = name
+        self.fetched = fetched
+        self.foreign = foreign
+        self.called = self.modified = self.handed_on = False
+        self.arguments: tuple[str, ...] = ()
+
+    def entry(self) -> PickleImport:
+        return PickleImport(
+            name=self.name,
+            called=self.called,
+            arguments=self.arguments,
+            foreign_target=self.foreign,
+            modified=self.modified,
+            fetched=self.fetched,
+            handed_on=self.handed_on,
+        )
+
 
 class ImportLog:
-    """Collects the globals of one or more pickles in the order in which they are named.
+    """Collects the globals of one or more pickles, and the attributes that they fetch, in the order of their naming.
 
     Give one to `pickle_machine.run` to have the imports even of a pickle that breaks off.
     """
 
-    __slots__ = ("_builtins", "_calls", "_foreign", "_globals")
+    __slots__ = ("_builtins", "_globals", "_records")
 
     def __init__(self) -> None:
         self._builtins = {name: Global("builtins", name) for name in ("set", "frozenset")}
         self._globals: dict[tuple[str, str], Global] = {}
-        self._calls: dict[Global, tuple[str, ...]] = {}
-        self._foreign: set[Global] = set()
+        self._records: dict[Global | tuple[str, bool], _Record] = {}
 
     def named(self, module: str, name: str) -> Global:
         """The one stand-in of a name."""
         found = self._globals.get((module, name))
         if found is None:
-            if len(self._globals) >= _MOST_IMPORTS:
-                raise CapExceededError(f"more than {_MOST_IMPORTS} imports", where="pickle", cap="pickle_opcodes")
             found = self._globals[module, name] = Global(module, name)
+            self._add(found, _Record(found.full_name, fetched=False, foreign=False))
         return found
 
     def builtin(self, name: str) -> Global:
@@ -43,24 +71,81 @@ class ImportLog:
 
     def called(self, callee: object, args: tuple[object, ...]) -> None:
         """Record that unpickling would call `callee(*args)`; the first call's arguments are kept."""
-        if not isinstance(callee, Global):
+        self.handed_on(args)
+        record = self._records.get(callee) if isinstance(callee, Global) else self._record(callee)
+        if record is None:
             return
-        if callee not in self._calls:
-            self._calls[callee] = tuple(render(argument) for argument in args[:_MOST_ARGUMENTS])
-        if args and isinstance(args[0], Global) and callee.full_name in _ATTRIBUTE_ACCESS:
-            self._foreign.add(callee)
+        if not record.called:
+            record.called = True
+            record.arguments = tuple(render(argument) for argument in args[:_MOST_ARGUMENTS])
+        if record.name in _ATTRIBUTE_ACCESS and args and is_foreign(args[0]):
+            record.foreign = True
+
+    def handed_on(self, values: Iterable[object]) -> None:
+        """Record that these values are given to something that may call them."""
+        for value in values:
+            if value.__class__ in _NAMED:
+                record = self._record(value)
+                if record is not None:
+                    record.handed_on = True
+
+    def fetched(self, callee: Global, args: tuple[object, ...]) -> Fetched | None:
+        """Record that unpickling would fetch an attribute, and what stands for it; None: getattr refuses these."""
+        made = fetched(callee, args)
+        if made is not None:
+            key = made.full_name, made.foreign
+            if key not in self._records:
+                self._add(key, _Record(made.full_name, fetched=True, foreign=made.foreign))
+            if made.foreign:
+                self._records[callee].foreign = True
+        return made
+
+    def modified(self, target: object) -> bool:
+        """Record that unpickling would change `target`; False, and no record, when it is built in the pickle."""
+        if not is_foreign(target):
+            return False
+        changed = (
+            target if isinstance(target, (Global, Fetched)) else target.callee if isinstance(target, Call) else None
+        )
+        record = self._record(changed)
+        if record is not None:
+            record.modified = True
+        return True
 
     def imports(self) -> tuple[PickleImport, ...]:
         """The record so far, one per name."""
-        return tuple(
-            PickleImport(
-                name=found.full_name,
-                called=found in self._calls,
-                arguments=self._calls.get(found, ()),
-                foreign_target=found in self._foreign,
-            )
-            for found in self._globals.values()
-        )
+        return tuple(record.entry() for record in self._records.values())
+
+    @contextmanager
+    def told_in_errors(self) -> Iterator[None]:
+        """Let an error that ends the reading say which dangerous call was met before."""
+        try:
+            yield
+        except BnauditError as error:
+            danger = self._danger()
+            if danger:
+                error.add(f"loading it would also {danger}")
+            raise
+
+    def _danger(self) -> str:
+        from bnaudit.pickle_names import effect_of
+
+        for record in self._records.values():
+            if record.modified:
+                return f"change {record.name}"
+            if (record.called or record.foreign) and effect_of(record.name) is not None:
+                return f"{'call' if record.called else 'reach'} {record.name}"
+        return ""
+
+    def _record(self, value: object) -> _Record | None:
+        if isinstance(value, Global):
+            return self._records.get(value)
+        return self._records.get((value.full_name, value.foreign)) if isinstance(value, Fetched) else None
+
+    def _add(self, key: Global | tuple[str, bool], record: _Record) -> None:
+        if len(self._records) >= _MOST_IMPORTS:
+            raise CapExceededError(f"more than {_MOST_IMPORTS} imports", where="pickle", cap="pickle_opcodes")
+        self._records[key] = record
 
 
 def render(value: object, depth: int = 2) -> str:

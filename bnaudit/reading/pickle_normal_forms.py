@@ -3,13 +3,14 @@
 Protocol 0 writes `set([…])` as a call with a list, protocol 4 as opcodes; bytes are a call before protocol 3;
 Python 2 writes an OrderedDict as a call with a list of pairs, Python 3 fills an empty one. In the normal form a
 dict-like Call has its pairs in `items`, a list-like or set-like one its values in `appended`, bytes and bytearrays
-are bytes (or LazyBytes), and copyreg's constructors are calls of the class itself.
+are bytes (or LazyBytes), copyreg's constructors are calls of the class itself, and getattr's are what they fetch.
 """
 
 from __future__ import annotations
 
 from bnaudit.errors import MalformedError
 from bnaudit.reading.byte_source import MemorySource
+from bnaudit.reading.pickle_attributes import is_attribute_access
 from bnaudit.reading.pickle_state import EmbeddedFile, PickleState
 from bnaudit.reading.stand_ins import Call, Global, LazyBytes, PickleDict
 
@@ -51,7 +52,7 @@ class Latin1Bytes(LazyBytes):
 
 def is_special(callee: Global) -> bool:
     """Whether calls of this global have a normal form of their own."""
-    return callee.full_name in _SPECIAL
+    return callee.full_name in _SPECIAL or is_attribute_access(callee)
 
 
 def normal_form(state: PickleState, callee: Global, args: tuple[object, ...]) -> object:
@@ -62,6 +63,8 @@ def normal_form(state: PickleState, callee: Global, args: tuple[object, ...]) ->
         made = _bytes(name, args)
     elif name == _EMBEDDED:
         made = _embedded(state, callee, args)
+    elif is_attribute_access(callee):
+        made = state.imports.fetched(callee, args)
     elif name not in _MAPPINGS and name not in _SEQUENCES:
         made = _construct(state, name, args)
     if made is not None:

@@ -41,6 +41,20 @@ class Call:
         return self.callee.full_name if isinstance(self.callee, Global) else ""
 
 
+class Fetched(Call):
+    """What a call of getattr would give: the attribute `full_name`, named after its owner or the owner's class.
+
+    `foreign`: it belongs to something outside the pickle, and so does what it leads to.
+    """
+
+    __slots__ = ("foreign", "full_name")
+
+    def __init__(self, callee: object, args: tuple[object, ...], full_name: str, foreign: bool) -> None:
+        super().__init__(callee, args)
+        self.full_name = full_name
+        self.foreign = foreign
+
+
 class PersistentId:
     """An object that the pickle leaves to its reader (BINPERSID): torch's storages and source-carrying classes."""
 
