@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from bnaudit import __version__, plugins
 from bnaudit.description import Artifact, Description
-from bnaudit.errors import BnauditError, NotAuditedError
+from bnaudit.errors import BnauditError, NotAModelError, NotAuditedError
 from bnaudit.formats import Candidate, identify
 from bnaudit.layer_names import strip_wrappers
 from bnaudit.ledger import ledger
@@ -51,21 +52,41 @@ def audit(
     targets = expand([paths] if isinstance(paths, (str, Path)) else paths, settings.caps)
     audits: list[Audit] = []
     unaudited = list(targets.missing)
+    other_files = targets.other_files
     for position, path in enumerate(targets.paths):
         if progress is not None:
             progress(path, position, len(targets.paths))
-        result = _audit_one(path, settings, selected, unselected)
-        if isinstance(result, Audit):
-            audits.append(result)
+        result = _described(path, settings)
+        if isinstance(result, Description):
+            audits.append(conclude(result, settings, selected, unselected))
+        elif result.no_model and path in targets.unnamed:
+            other_files += 1  # a pickle or an archive met in a folder, with no tensor in it
         else:
-            unaudited.append(result)
+            unaudited.append(result.entry)
     return Report(
         version=__version__,
         audits=tuple(audits),
         unaudited=tuple(unaudited),
-        other_files=targets.other_files,
+        other_files=other_files,
         rules=MappingProxyType({rule.id: rule.name for rule in selected}),
     )
+
+
+class _Unread(NamedTuple):
+    entry: Unaudited
+    no_model: bool = False
+
+
+def _described(path: Path, settings: Settings) -> Description | _Unread:
+    try:
+        return describe(path, settings)
+    except NotAuditedError as error:
+        return _Unread(Unaudited(path=str(path), why=str(error), error=False))
+    except BnauditError as error:
+        return _Unread(Unaudited(path=str(path), why=str(error), error=True), isinstance(error, NotAModelError))
+    except Exception as error:
+        why = f"internal failure while reading ({_where(error)}): please report it with the file's origin"
+        return _Unread(Unaudited(path=str(path), why=why, error=True))
 
 
 def _choose(settings: Settings) -> tuple[list[Rule], list[Rule]]:
@@ -75,19 +96,6 @@ def _choose(settings: Settings) -> tuple[list[Rule], list[Rule]]:
     check_selectors((*settings.select, *settings.ignore), ids)
     loaded = [load_rule(name) for name in files]
     return [r for r in loaded if settings.selects(r.id)], [r for r in loaded if not settings.selects(r.id)]
-
-
-def _audit_one(path: Path, settings: Settings, selected: list[Rule], unselected: list[Rule]) -> Audit | Unaudited:
-    try:
-        description = describe(path, settings)
-    except NotAuditedError as error:
-        return Unaudited(path=str(path), why=str(error), error=False)
-    except BnauditError as error:
-        return Unaudited(path=str(path), why=str(error), error=True)
-    except Exception as error:
-        why = f"internal failure while reading ({_where(error)}): please report it with the file's origin"
-        return Unaudited(path=str(path), why=why, error=True)
-    return conclude(description, settings, selected, unselected)
 
 
 def conclude(

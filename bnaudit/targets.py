@@ -23,22 +23,30 @@ class Targets(NamedTuple):
     """What was named and is not there."""
     other_files: int
     """Files in folders that are no models."""
+    unnamed: frozenset[Path] = frozenset()
+    """Those of `paths` that were found in a folder and whose names do not say model either."""
 
 
 def expand(paths: Iterable[str | Path], caps: Caps) -> Targets:
     """Files stay, patterns are matched, folders are searched for models at any depth."""
     found: dict[Path, Path] = {}
     missing: list[Unaudited] = []
+    unnamed: set[Path] = set()
     others = 0
+    suffixes = tuple(suffix for entry in formats() for suffix in entry.suffixes)
     for path in _matched(paths, missing):
         if path.is_dir() and not _is_model(path, caps):
-            for inner, is_model in _walk(path, caps):
-                others += not is_model
-                if is_model:
+            for inner in _walk(path, caps):
+                says_model = inner.is_dir() or inner.name.lower().endswith(suffixes)
+                if says_model or _is_model(inner, caps):
                     found.setdefault(_real(inner), inner)
+                    unnamed.update(() if says_model else (inner,))
+                else:
+                    others += 1
         else:
             found.setdefault(_real(path), path)
-    return Targets(tuple(found.values()), tuple(missing), others)
+            unnamed.discard(path)
+    return Targets(tuple(found.values()), tuple(missing), others, frozenset(unnamed))
 
 
 def _matched(paths: Iterable[str | Path], missing: list[Unaudited]) -> Iterator[Path]:
@@ -73,17 +81,15 @@ def _real(path: Path) -> Path:
         return path.absolute()
 
 
-def _walk(folder: Path, caps: Caps) -> Iterator[tuple[Path, bool]]:
-    suffixes = tuple(suffix for entry in formats() for suffix in entry.suffixes)
+def _walk(folder: Path, caps: Caps) -> Iterator[Path]:
+    """Every file, and every folder that is one model."""
     for here, inner, files in os.walk(folder):
         whole = [name for name in sorted(inner) if _is_model(Path(here, name), caps)]
         for name in whole:
-            yield Path(here, name), True
+            yield Path(here, name)
         # A folder that is one model is not searched again; version control and environments hold no models.
         inner[:] = sorted(name for name in inner if name not in whole and not name.startswith("."))
-        for name in sorted(files):
-            path = Path(here, name)
-            yield path, name.lower().endswith(suffixes) or _is_model(path, caps)
+        yield from (Path(here, name) for name in sorted(files))
 
 
 def _is_model(path: Path, caps: Caps) -> bool:
@@ -93,7 +99,8 @@ def _is_model(path: Path, caps: Caps) -> bool:
             identify(Candidate(path, None, caps))
             return True
         with ByteSource.open(path, caps) as source:
-            return identify(Candidate(path, source)).suffixes != ()
+            entry = identify(Candidate(path, source))
+            return entry.is_read or entry.suffixes != ()
     except NotAModelError:
         return False
     except UnreadableError:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 from pathlib import Path
 
 import pytest
 
+import bnaudit
 from bnaudit.caps import Caps
 from bnaudit.targets import Targets, expand
 
@@ -67,6 +69,16 @@ def test_a_file_that_should_be_a_model_is_never_passed_over(folder: Path) -> Non
     (folder / "net.tflite").write_bytes(b"\x1c\x00\x00\x00TFL3" + bytes(32))
     names = {path.name for path in targets(folder).paths}
     assert {"truncated.pt", "net.tflite"} <= names
+
+
+def test_a_pickle_of_something_else_in_a_folder_is_counted_and_by_name_is_an_error(folder: Path) -> None:
+    dataset = folder / "labels.pkl"
+    dataset.write_bytes(pickle.dumps({"train": [1, 2, 3]}))
+    report = bnaudit.audit(folder)
+    assert (report.unaudited, report.other_files) == ((), 2)
+    assert [entry.error for entry in bnaudit.audit(dataset).unaudited] == [True]
+    dataset.write_bytes((SAMPLES / "detectron2_style.pkl").read_bytes()[:-300])
+    assert [entry.path for entry in bnaudit.audit(folder).unaudited] == [str(dataset)]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")

@@ -48,4 +48,5 @@ class _NoStorages:
         raise UnreadableError(f"storage {key[:80]} is not in the file", remedy="save the checkpoint with torch.save")
 
 
-FORMAT = Format(name=NAME, suffixes=(".pkl", ".pickle", ".pk"), claims=claims, read=read)
+# No endings: most files called .pkl are no models, and the content decides anyway.
+FORMAT = Format(name=NAME, suffixes=(), claims=claims, read=read)

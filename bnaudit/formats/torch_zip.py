@@ -33,6 +33,4 @@ def read(candidate: Candidate) -> Description:
     return description(pickled.root, pickled.imports, tensors, candidate.source, NAME)
 
 
-FORMAT = Format(
-    name=NAME, suffixes=(".pt", ".pth", ".ckpt", ".bin", ".th", ".pth.tar", ".pkl"), claims=claims, read=read
-)
+FORMAT = Format(name=NAME, suffixes=(".pt", ".pth", ".ckpt", ".bin", ".th", ".pth.tar"), claims=claims, read=read)
