@@ -115,9 +115,10 @@ def _signature(layer: NormLayer, var: NDArray[np.float64], epsilon: float) -> st
     finite = (abs(var) < math.inf) & (abs(mean) < math.inf)
     mean, var = mean[finite], var[finite]
     negative = var < 0.0
-    if (var >= -1.001 * epsilon).all() and (mean[negative] ** 2 < 1.0).any():
+    if (var >= -1.001 * epsilon).all() and (abs(mean[negative]) < 1.0).any():
         return "it fits an epsilon subtracted from it"
-    if (-var[negative] <= _CANCELLATION * mean[negative] ** 2).all():
+    # Compared as roots, because the square of a mean may overflow.
+    if ((-var[negative]) ** 0.5 <= _CANCELLATION**0.5 * abs(mean[negative])).all():
         return "it fits E[x²] − E[x]² in float32"
     if (mean >= 0.0).all() and mean.any():
         return "it fits mean and variance swapped"

@@ -115,7 +115,8 @@ def _may_be_half(value: float) -> bool:
 def _on_grid(values: NDArray[np.float64] | NDArray[np.int64], grid: str) -> bool:
     import numpy as np
 
-    if grid == "float16":
-        with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
+        if grid == "float16":
             return bool((values.astype(np.float16) == values).all())
-    return not (np.ascontiguousarray(values, dtype=np.float32).view(np.uint32) & 0xFFFF).any()
+        single = np.ascontiguousarray(values, dtype=np.float32)
+    return bool((single == values).all()) and not (single.view(np.uint32) & 0xFFFF).any()

@@ -1,0 +1,142 @@
+"""What every rule owes, whoever writes it: an answer or silence on anything that a format could return."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from builders import batch_norm, description, part
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plain import plain
+from strategies import descriptions
+from subjects import subjects
+
+import bnaudit
+from bnaudit.auditing import conclude
+from bnaudit.description import Carrier, Description, Evidence, NormKind, NormLayer, Part
+from bnaudit.reports import View, renderer
+from bnaudit.results import Confidence, Hit, Report, Severity
+from bnaudit.rules import Case, Rule, rules
+from bnaudit.settings import Settings
+
+RULES = tuple(rules())
+SCHEMA = json.loads(files("bnaudit.reports").joinpath("report-1.schema.json").read_text(encoding="utf-8"))
+MOST_SEVERE = {Confidence.LOW: Severity.NOTE, Confidence.MEDIUM: Severity.WARNING, Confidence.HIGH: Severity.ERROR}
+
+pytestmark = pytest.mark.filterwarnings("error")
+"""A warning from NumPy would stand between the user and the report."""
+
+every_rule = pytest.mark.parametrize("rule", RULES, ids=[rule.id for rule in RULES])
+
+
+def ask(rule: Rule, subject: Description) -> list[Hit]:
+    return list(rule.check(Case(subject, MappingProxyType(dict(rule.limits)))))
+
+
+def odd_layers() -> Iterator[NormLayer]:
+    """Layers that only a damaged file, a converter or an attacker makes."""
+    nan, inf = float("nan"), float("inf")
+    yield NormLayer(name="unknown", kind=NormKind.UNKNOWN, evidence=Evidence.AFFINE)
+    yield NormLayer(name="", kind=NormKind.BATCH, evidence=Evidence.CLASS)
+    yield batch_norm("none", mean=(), var=(), gamma=(), beta=())
+    yield batch_norm("single", mean=(0.5,), var=(2.0,), gamma=(1.0,), beta=(0.0,))
+    yield batch_norm("scalars", mean=0.5, var=2.0, gamma=1.0, beta=0.0)
+    yield batch_norm("undefined", mean=(nan, inf, -inf), var=(nan, inf, -inf), gamma=(nan,) * 3, beta=(inf,) * 3)
+    yield batch_norm("integers", mean=(1, 2, 3), var=(0, -1, 2**62), gamma=(1, 1, 1), beta=(0, 0, 0), dtype="int64")
+    yield batch_norm("square", mean=np.ones((2, 3)), var=np.ones((2, 3)), gamma=np.ones((3, 3)), beta=np.ones((2, 2)))
+    yield batch_norm("broadcast", gamma=np.ones((1, 3, 1, 1)), beta=np.ones((1, 3, 1, 1)))
+    yield batch_norm("lengths", mean=(1, 2), var=(1, 2, 3, 4), gamma=(1,), beta=(1, 2, 3, 4, 5))
+    yield from (batch_norm(f"counter{count}", counter=count) for count in (2**63 - 1, -(2**63), (1, 2), ()))
+    yield replace(batch_norm("settings"), eps=nan, momentum=-inf, metadata_version=-1, declared_channels=-5)
+    yield batch_norm("twice")
+    yield batch_norm("twice", counter=7)
+
+
+def odd_parts() -> Iterator[Part]:
+    """Each odd layer alone and all together, in each kind of artifact, and parts without a layer."""
+    for carrier in Carrier:
+        yield part([], carrier=carrier)
+        yield Part(name="ema", carrier=carrier)
+        yield part(list(odd_layers()), carrier=carrier)
+        yield from (part([layer], carrier=carrier) for layer in odd_layers())
+
+
+@every_rule
+def test_nothing_that_a_file_may_say_breaks_a_rule(rule: Rule) -> None:
+    if rule.needs:
+        pytest.skip("it needs more than a file")
+    ask(rule, description())
+    for odd in odd_parts():
+        ask(rule, description(odd))
+        ask(rule, description(odd, replace(odd, name="second"), steps=2**63, has_optimizer=True))
+
+
+@every_rule
+def test_a_rule_says_the_same_twice_and_changes_nothing(rule: Rule) -> None:
+    subject = description(*odd_parts())
+    before = plain(subject)
+    assert ask(rule, subject) == ask(rule, subject)
+    assert plain(subject) == before
+
+
+@given(subject=descriptions())
+@settings(max_examples=150)
+def test_no_rule_fails_on_any_description(subject: Description) -> None:
+    audit = conclude(subject, Settings(), RULES)
+    assert audit.failed == ()
+    for finding in audit.findings:
+        assert finding.severity <= MOST_SEVERE[finding.confidence]
+        assert finding.message and finding.advice
+        assert len(finding.channels) <= 16
+    assert plain(conclude(subject, Settings(), RULES).findings) == plain(audit.findings)
+
+
+@given(
+    subject=descriptions(),
+    confidence=st.sampled_from(Confidence),
+    selected=st.sets(st.sampled_from([rule.id for rule in RULES])),
+    layers=st.sampled_from(((), ("bn*",), ("nothing",))),
+    all_layers=st.booleans(),
+)
+def test_every_selection_gives_a_report_that_fits_the_schema(
+    subject: Description, confidence: Confidence, selected: set[str], layers: tuple[str, ...], all_layers: bool
+) -> None:
+    chosen = Settings(min_confidence=confidence, layers=layers, all_layers=all_layers)
+    asked, others = [r for r in RULES if r.id in selected], [r for r in RULES if r.id not in selected]
+    audit = conclude(subject, chosen, asked, others)
+    assert audit.failed == ()
+    assert {finding.rule for finding in audit.findings} <= selected
+    report = Report(version="0", audits=(audit,), rules={rule.id: rule.name for rule in asked})
+    jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(renderer("json").render(report, View())))
+    assert renderer("terminal").render(report, View(in_full=all_layers))
+
+
+def test_all_rules_word_their_findings_alike() -> None:
+    found = [finding for path in subjects() for finding in bnaudit.audit(path).findings]
+    found += [finding for odd in odd_parts() for finding in conclude(description(odd), Settings(), RULES).findings]
+    for finding in found:
+        check_words(finding.rule, finding.message, finding.advice)
+
+
+def check_words(rule: str, message: str, advice: str) -> None:
+    """One line each, no full stop: reports put the message behind the layers and the advice behind an arrow."""
+    for text in (message, advice):
+        assert text.strip() == text != "", (rule, text)
+        assert len(text.splitlines()) == 1, (rule, text)
+        assert not text.endswith((".", ":", ";", ",")), (rule, text)
+    assert not begins_a_sentence(advice), (rule, advice)
+    assert not begins_a_sentence(message), (rule, message)
+
+
+def begins_a_sentence(text: str) -> bool:
+    """Whether the first word is written as at the start of a sentence: `Load` and not `NaN`, `BatchNorm2d` or `x`."""
+    first: Any = text.split(maxsplit=1)[0]
+    return first.isalpha() and first[0].isupper() and (first[1:].islower() or len(first) == 1)
