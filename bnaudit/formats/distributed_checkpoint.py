@@ -35,8 +35,9 @@ def read(candidate: Candidate) -> Description:
 
     folder = candidate.path
     with ByteSource.open(folder / _METADATA, candidate.caps) as source, PieceFiles(folder, source.caps) as files:
-        pickled = run(source, 0, files.meter)
-        dicts, has_optimizer = tensor_dicts(spread_tensors(pickled.root), files)
+        with files.imports.told_in_errors():
+            pickled = run(source, 0, files.meter, files.imports)
+            dicts, has_optimizer = tensor_dicts(spread_tensors(pickled.root), files)
         parts, gaps, remarks = describe_dicts(dicts)
         return Description(
             artifact=Artifact(
@@ -47,7 +48,7 @@ def read(candidate: Candidate) -> Description:
             ),
             parts=tuple(part for _, part in parts) or (Part(name="", carrier=Carrier.STATE_DICT),),
             gaps=tuple(gaps),
-            imports=pickled.imports,
+            imports=files.imports.imports(),
             has_optimizer=has_optimizer,
             remarks=tuple(remarks[:_MOST_REMARKS]),
         )

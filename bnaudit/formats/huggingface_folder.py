@@ -28,7 +28,8 @@ def read(candidate: Candidate) -> Description:
     from bnaudit.reading.weight_files import WeightFiles
 
     folder, weights = ModelFolder(candidate.path), WeightFiles(candidate.caps)
-    models = folder.read_models(weights)
+    with weights.imports.told_in_errors():
+        models = folder.read_models(weights)
     facts = FolderFacts(folder.path, folder.names, weights.caps)
     return Description(
         artifact=Artifact(

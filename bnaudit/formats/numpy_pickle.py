@@ -31,13 +31,15 @@ def claims(candidate: Candidate) -> bool:
 def read(candidate: Candidate) -> Description:
     """Reads the pickle and the arrays of norm layers. Raises UnreadableError."""
     from bnaudit.reading.checkpoint import description
-    from bnaudit.reading.pickle_machine import run
+    from bnaudit.reading.pickle_machine import ImportLog, run
     from bnaudit.reading.torch_tensors import TorchTensors
 
     if candidate.source is None:
         raise UnreadableError(f"{candidate.path} is a folder", remedy="give the file in it")
-    pickled = run(candidate.source)
-    return description(pickled.root, pickled.imports, TorchTensors(_NoStorages()), candidate.source, NAME)
+    imports = ImportLog()
+    with imports.told_in_errors():
+        pickled = run(candidate.source, imports=imports)
+        return description(pickled.root, imports.imports(), TorchTensors(_NoStorages()), candidate.source, NAME)
 
 
 class _NoStorages:

@@ -39,7 +39,8 @@ def read(candidate: Candidate) -> Description:
             remedy="save it as safetensors and give that index",
         )
     weights = WeightFiles(source.caps)
-    weights.add_shards(candidate.path.parent, index.shards, index.files, "")
+    with weights.imports.told_in_errors():
+        weights.add_shards(candidate.path.parent, index.shards, index.files, "")
     kinds = sorted({shard.rpartition(".")[2] for shard in index.shards})
     return Description(
         artifact=Artifact(

@@ -20,18 +20,20 @@ def read(candidate: Candidate) -> Description:
     """Reads the five pickles and the storages of norm layers. Raises UnreadableError."""
     from bnaudit.reading.checkpoint import description
     from bnaudit.reading.legacy_stream import LegacyStream
+    from bnaudit.reading.pickle_imports import ImportLog
     from bnaudit.reading.torch_tensors import TorchTensors
 
     source = candidate.source
     if source is None:
         raise UnreadableError(f"{candidate.path} is a folder", remedy="give the file in it")
-    stream = LegacyStream(source)
-    missing = stream.storages.missing
-    if missing:
-        raise MalformedError(
-            f"{source.name} is truncated", where=f"storage {missing[0][:80]} and {len(missing) - 1} more are cut off"
-        )
-    return description(stream.root, stream.imports.imports(), TorchTensors(stream.storages), source, NAME)
+    imports = ImportLog()
+    with imports.told_in_errors():
+        stream = LegacyStream(source, imports=imports)
+        missing = stream.storages.missing
+        if missing:
+            cut = f"storage {missing[0][:80]} and {len(missing) - 1} more are cut off"
+            raise MalformedError(f"{source.name} is truncated", where=cut)
+        return description(stream.root, imports.imports(), TorchTensors(stream.storages), source, NAME)
 
 
 FORMAT = Format(name=NAME, suffixes=(".pth", ".pt", ".th", ".ckpt", ".bin", ".pth.tar"), claims=claims, read=read)

@@ -25,12 +25,15 @@ def claims(candidate: Candidate) -> bool:
 def read(candidate: Candidate) -> Description:
     """Reads the directory, data.pkl and the storages of norm layers. Raises UnreadableError."""
     from bnaudit.reading.checkpoint import description
+    from bnaudit.reading.pickle_imports import ImportLog
     from bnaudit.reading.torch_archive import read_archive
 
     if candidate.source is None:
         raise UnreadableError(f"{candidate.path} is a folder", remedy="give the file in it")
-    pickled, tensors = read_archive(candidate.source)
-    return description(pickled.root, pickled.imports, tensors, candidate.source, NAME)
+    imports = ImportLog()
+    with imports.told_in_errors():
+        pickled, tensors = read_archive(candidate.source, imports=imports)
+        return description(pickled.root, imports.imports(), tensors, candidate.source, NAME)
 
 
 FORMAT = Format(name=NAME, suffixes=(".pt", ".pth", ".ckpt", ".bin", ".th", ".pth.tar"), claims=claims, read=read)

@@ -11,6 +11,7 @@ from bnaudit.caps import Caps
 from bnaudit.errors import CapExceededError, MalformedError, UnreadableError
 from bnaudit.reading.byte_source import ByteSource
 from bnaudit.reading.distributed_metadata import Piece, Spread
+from bnaudit.reading.pickle_imports import ImportLog
 from bnaudit.reading.pickle_state import OpcodeMeter
 from bnaudit.reading.tensor_refs import TensorRef
 from bnaudit.reading.torch_archive import read_archive
@@ -26,6 +27,7 @@ class PieceFiles:
     def __init__(self, folder: Path, caps: Caps) -> None:
         self.caps = caps
         self.meter = OpcodeMeter()
+        self.imports = ImportLog()
         self._folder = folder
         self._opened = ExitStack()
         self._sources: dict[str, ByteSource] = {}
@@ -50,7 +52,7 @@ class PieceFiles:
                 ByteSource.open(self._folder / piece.file, self.caps)
             )
         saved = self._sources[piece.file].slice(piece.start, piece.length)
-        pickled, tensors = read_archive(saved, self.meter)
+        pickled, tensors = read_archive(saved, self.meter, self.imports)
         ref = tensors.tensor(pickled.root)
         if ref is None or ref.shape != piece.sizes:
             raise MalformedError(f"{piece.file} does not hold the piece that .metadata says", where=f"at {piece.start}")

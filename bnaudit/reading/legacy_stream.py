@@ -59,7 +59,7 @@ class LegacyStorages:
 class LegacyStream:
     """One file of the old format: `root` is the saved object, `storages` what its tensors point into."""
 
-    __slots__ = ("end", "imports", "root", "storages")
+    __slots__ = ("end", "root", "storages")
 
     def __init__(self, source: ByteSource, meter: OpcodeMeter | None = None, imports: ImportLog | None = None) -> None:
         """Raises MalformedError when the file is not of this format or breaks off before its storages."""
@@ -75,7 +75,6 @@ class LegacyStream:
             raise MalformedError(f"{source.name} is corrupt", where="the list of its storages is none")
         self.root = saved.root
         self.end = keys.end
-        self.imports = imports
         self.storages = LegacyStorages(source, keys.end, keys.root, saved.persistent_ids)
 
 

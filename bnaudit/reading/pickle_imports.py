@@ -118,7 +118,7 @@ class ImportLog:
 
     @contextmanager
     def told_in_errors(self) -> Iterator[None]:
-        """Let an error that ends the reading say which dangerous call was met before."""
+        """Let an error that ends the reading name a dangerous call that was met before: unpickling comes that far."""
         try:
             yield
         except BnauditError as error:
@@ -132,9 +132,9 @@ class ImportLog:
 
         for record in self._records.values():
             if record.modified:
-                return f"change {record.name}"
+                return f"change {_printable(record.name)}"
             if (record.called or record.foreign) and effect_of(record.name) is not None:
-                return f"{'call' if record.called else 'reach'} {record.name}"
+                return f"{'call' if record.called else 'reach'} {_printable(record.name)}"
         return ""
 
     def _record(self, value: object) -> _Record | None:
@@ -146,6 +146,10 @@ class ImportLog:
         if len(self._records) >= _MOST_IMPORTS:
             raise CapExceededError(f"more than {_MOST_IMPORTS} imports", where="pickle", cap="pickle_opcodes")
         self._records[key] = record
+
+
+def _printable(name: str) -> str:
+    return (name if name.isprintable() else ascii(name)[1:-1])[: 2 * _LONGEST_TEXT]
 
 
 def render(value: object, depth: int = 2) -> str:
