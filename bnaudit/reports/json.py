@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 from bnaudit.description import CUMULATIVE, Cumulative, NormLayer, Part, StoredTensor
@@ -11,6 +12,8 @@ from bnaudit.reports import Renderer, View
 from bnaudit.results import Audit, Finding, LedgerRow, Report
 
 SCHEMA = "bnaudit.report/1"
+_UNSEEN = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
+"""Controls of terminals and of writing direction, and halves of characters: in JSON they can be written as escapes."""
 
 
 def render(report: Report, view: View) -> str:
@@ -25,7 +28,8 @@ def render(report: Report, view: View) -> str:
         "other_files": report.other_files,
         "rules": dict(report.rules or {}),
     }
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
 
 def _audit(audit: Audit) -> dict[str, Any]:
