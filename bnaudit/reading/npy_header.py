@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from bnaudit.errors import CapExceededError, MalformedError, UnreadableError
 from bnaudit.reading.byte_source import ByteSource
 from bnaudit.reading.element_types import element_bytes, raw_type, widen
-from bnaudit.reading.tensor_refs import TensorRef
+from bnaudit.reading.tensor_refs import MOST_AXES, TensorRef, check_extents
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,10 +22,9 @@ _MAGIC = b"\x93NUMPY"
 _FIRST_READ = 192
 """numpy pads the header of an ordinary array to 128 bytes."""
 _LONGEST_HEADER = 10_000
-_MOST_AXES = 32
 _DESCR = re.compile(r"""['"]descr['"]\s*:\s*['"]([<>=|]?)(\w+)['"]""")
 _FORTRAN = re.compile(r"""['"]fortran_order['"]\s*:\s*(True|False)""")
-_SHAPE = re.compile(r"""['"]shape['"]\s*:\s*\(((?:\s*\d{1,18}L?\s*,?)*)\)""")
+_SHAPE = re.compile(r"""['"]shape['"]\s*:\s*\(([\d\sL,]*)\)""")
 _KINDS = {"f": "float", "i": "int", "u": "uint", "c": "complex"}
 
 
@@ -42,13 +41,13 @@ class NpyTensor(TensorRef):
         descr, fortran, shape = _DESCR.search(header), _FORTRAN.search(header), _SHAPE.search(header)
         if fortran is None or shape is None:
             raise MalformedError("the array's header is not numpy's", where=source.name)
-        sizes = tuple(int(size) for size in re.findall(r"\d+", shape.group(1)))
+        sizes = _sizes(shape.group(1), source)
         super().__init__(_dtype(descr.group(2)) if descr else "unknown", sizes, identity=(source.name, source.start))
         self._source = source
         self.is_object = descr is not None and descr.group(2) == "O"
         self._big_endian = descr is not None and descr.group(1) == ">"
         self._order: Literal["C", "F"] = "F" if fortran.group(1) == "True" else "C"
-        if len(sizes) > _MOST_AXES or (self.dtype != "unknown" and self._start + self._size > source.size):
+        if len(sizes) > MOST_AXES or (self.dtype != "unknown" and self._start + self._size > source.size):
             raise MalformedError("the array ends early", where=f"{source.name}, shape {list(sizes[:8])}")
 
     @property
@@ -61,6 +60,7 @@ class NpyTensor(TensorRef):
 
         if self.dtype == "unknown":
             raise UnreadableError("an array of objects or records", where=self._source.name, remedy="save numbers")
+        check_extents(self.shape)
         data = self._source.read_tensor(self._start, self._size)
         return widen(
             np.ndarray(self.shape, raw_type(self.dtype, self._big_endian), data, order=self._order), self.dtype
@@ -91,6 +91,14 @@ def _header(source: ByteSource) -> tuple[str, int]:
         raise MalformedError(f"an array header of {length} bytes", where=source.name)
     raw = first[start : start + length] if start + length <= len(first) else source.read(start, length)
     return raw.decode("latin-1"), start + length
+
+
+def _sizes(text: str, source: ByteSource) -> tuple[int, ...]:
+    """`3, 4` or `3L,` (Python 2) -> the numbers."""
+    sizes = [size.strip().removesuffix("L") for size in text.split(",") if size.strip()]
+    if not all(size.isdecimal() and len(size) < 19 for size in sizes):
+        raise MalformedError("the array's shape is not numpy's", where=source.name)
+    return tuple(map(int, sizes))
 
 
 def _dtype(code: str) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 from bnaudit.errors import MalformedError, UnreadableError
 from bnaudit.reading.element_types import element_bytes, raw_type, widen
 from bnaudit.reading.stand_ins import Call, Global, LazyBytes
-from bnaudit.reading.strided_tensor import UnreadableTensor, check_extents, is_extent
-from bnaudit.reading.tensor_refs import TensorRef
+from bnaudit.reading.strided_tensor import UnreadableTensor, is_extent
+from bnaudit.reading.tensor_refs import MOST_AXES, TensorRef, check_extents
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +37,6 @@ _DTYPES = {
 _ML_DTYPES = frozenset(
     ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
 )
-_MOST_AXES = 32
 
 
 class ArrayTensor(TensorRef):
@@ -90,7 +89,7 @@ def _array(value: Call) -> TensorRef:
 
 
 def _tensor(dtype: object, shape: object, data: object, fortran: bool, identity: Call) -> TensorRef:
-    if not isinstance(shape, tuple) or len(shape) > _MOST_AXES:
+    if not isinstance(shape, tuple) or len(shape) > MOST_AXES:
         return UnreadableTensor(MalformedError("a NumPy array without sizes"))
     sizes = tuple(size for size in shape if is_extent(size) and size >= 0)
     if len(sizes) != len(shape):

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 from bnaudit.errors import CapExceededError, MalformedError
 from bnaudit.reading.byte_source import ByteSource
 from bnaudit.reading.element_types import raw_type, widen
-from bnaudit.reading.tensor_refs import TensorRef
+from bnaudit.reading.tensor_refs import MOST_AXES, TensorRef, check_extents
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 _LENGTH_BYTES = 8
-_MOST_AXES = 32
 _READ_TOGETHER = 64 << 10
 """Neighbouring vectors are read in one piece up to this many bytes: norm tensors stand side by side."""
 
@@ -134,6 +133,7 @@ class SafetensorsTensor(TensorRef):
         """The values; see TensorRef."""
         import numpy as np
 
+        check_extents(self.shape)
         code = raw_type(self.dtype)
         return widen(np.ndarray(self.shape, code, self._file.read(self._start, self._end)), self.dtype)
 
@@ -157,7 +157,7 @@ class _Entry:
         self.dtype, bits = _DTYPES[dtype]
         self.shape = shape
         self.start, self.end = offsets
-        if len(self.shape) > _MOST_AXES or (self.end - self.start) * 8 != prod(self.shape) * bits:
+        if len(self.shape) > MOST_AXES or (self.end - self.start) * 8 != prod(self.shape) * bits:
             raise MalformedError(
                 f"{dtype} of shape {list(self.shape[:8])} in {self.end - self.start} bytes", where=where
             )

@@ -9,15 +9,11 @@ from bnaudit.errors import CapExceededError, MalformedError, UnreadableError
 from bnaudit.reading.byte_source import ByteSource
 from bnaudit.reading.element_types import STORAGE_TYPES, element_bytes, raw_type, widen
 from bnaudit.reading.stand_ins import Global, PersistentId
-from bnaudit.reading.tensor_refs import TensorRef
+from bnaudit.reading.tensor_refs import LARGEST, TensorRef, check_extents
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-_MOST_AXES = 32
-LARGEST = 1 << 48
-"""Sizes, strides and offsets from here on do not fit the address space once they count bytes."""
 
 
 def is_extent(value: object) -> TypeGuard[int]:
@@ -65,12 +61,6 @@ def storage_part(value: object) -> StoragePart | None:
     return StoragePart(key, dtype, first, length)
 
 
-def check_extents(shape: tuple[int, ...]) -> None:
-    """Raise MalformedError for sizes that no array can have, an empty one included."""
-    if prod(size or 1 for size in shape) >= LARGEST:
-        raise MalformedError("a tensor of absurd sizes")
-
-
 class Layout:
     """Where a tensor's elements are, in elements from the start of its storage."""
 
@@ -90,7 +80,7 @@ class Layout:
 
     def check(self) -> None:
         """Raise MalformedError for a layout that torch refuses."""
-        if len(self.shape) != len(self.strides) or len(self.shape) > _MOST_AXES:
+        if len(self.shape) != len(self.strides):
             raise MalformedError(f"a tensor with {len(self.shape)} sizes and {len(self.strides)} strides")
         if self.offset < 0 or min((*self.shape, *self.strides), default=0) < 0:
             raise MalformedError("a tensor with a negative offset, size or stride")

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from math import prod
 from typing import TYPE_CHECKING
 
 from bnaudit.description import StoredTensor
-from bnaudit.errors import UnreadableError
+from bnaudit.errors import MalformedError, UnreadableError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+LARGEST = 1 << 48
+"""Sizes, strides and offsets from here on do not fit the address space once they count bytes."""
+MOST_AXES = 32
+"""Of an array in NumPy 1; NumPy 2 has 64."""
+
+
+def check_extents(shape: tuple[int, ...]) -> None:
+    """Raise MalformedError for a shape that NumPy gives no array, not even where one of the sizes is 0."""
+    if len(shape) > MOST_AXES or prod(size or 1 for size in shape) >= LARGEST:
+        raise MalformedError(f"a tensor of {len(shape)} absurd sizes")
 
 
 class TensorRef(ABC):

@@ -86,6 +86,7 @@ def header(text: str, values: bytes = b"") -> bytes:
         header("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}"),
         header("{'descr': '<f4', 'fortran_order': __import__('os'), 'shape': (3,)}"),
         header("{'descr': '<f4', 'fortran_order': False, 'shape': (" + "1," * 40 + ")}", b"\0" * 4),
+        header("{'descr': '<f4', 'fortran_order': False, 'shape': (" + "1" * 5_000 + "x)}"),
         header("{'descr': '<f4'" + " " * 20_000 + "}"),
     ],
 )

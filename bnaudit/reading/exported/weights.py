@@ -15,15 +15,8 @@ from bnaudit.reading.pickle_imports import ImportLog
 from bnaudit.reading.pickle_machine import run
 from bnaudit.reading.pickle_state import OpcodeMeter
 from bnaudit.reading.stand_ins import Call, PickleDict
-from bnaudit.reading.strided_tensor import (
-    LARGEST,
-    AbsentTensor,
-    Layout,
-    StoragePart,
-    StridedTensor,
-    UnreadableTensor,
-)
-from bnaudit.reading.tensor_refs import TensorRef
+from bnaudit.reading.strided_tensor import AbsentTensor, Layout, StoragePart, StridedTensor, UnreadableTensor
+from bnaudit.reading.tensor_refs import LARGEST, TensorRef
 from bnaudit.reading.torch_tensors import TorchTensors
 from bnaudit.reading.zip_directory import ZipDirectory
 from bnaudit.reading.zip_storages import ZipStorages, is_big_endian

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from bnaudit.errors import CapExceededError, MalformedError, UnreadableError
 from bnaudit.reading.onnx.dtypes import decode, dtype_name, from_words, is_floating, stored_bytes
 from bnaudit.reading.onnx.external import External, ExternalFiles
 from bnaudit.reading.onnx.protobuf_wire import WireReader, signed
-from bnaudit.reading.tensor_refs import TensorRef
+from bnaudit.reading.tensor_refs import MOST_AXES, TensorRef, check_extents
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,13 +102,12 @@ class OnnxTensor(TensorRef):
 
 def element_count(shape: tuple[int, ...], name: str, most: int) -> int:
     """The product of the sizes. Raises MalformedError when one is negative, CapExceededError above `most`."""
-    count = 1
-    for size in shape:
-        if size < 0:
-            raise MalformedError(f"a tensor with the size {size}", where=name)
-        count *= size
-        if count > most and 0 not in shape:
-            raise CapExceededError(f"a tensor of shape {shape}", where=name, cap="value_bytes")
+    if min(shape, default=0) < 0:
+        raise MalformedError(f"a tensor with the size {min(shape)}", where=name)
+    count = prod(shape[:MOST_AXES])
+    if count > most:
+        raise CapExceededError(f"a tensor of shape {shape[:MOST_AXES]}", where=name, cap="value_bytes")
+    check_extents(shape)
     return count
 
 
