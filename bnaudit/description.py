@@ -129,6 +129,12 @@ class NormLayer:
     num_batches_tracked: StoredTensor | None = None
     hooked: bool | None = None
     """Whether forward hooks or pre-hooks were pickled with the module."""
+    block_requires_grad: bool | None = None
+    """Of a norm without weight and bias: whether any parameter of the module that directly holds it trains.
+
+    False: it has parameters and none of them does. None: it has none, the artifact does not say, or the norm has
+    parameters of its own.
+    """
 
     @property
     def tensors(self) -> tuple[StoredTensor, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bnaudit.description import Carrier, Gap, NormLayer, Part
+from bnaudit.reading.frozen_blocks import with_blocks
 from bnaudit.reading.hidden_modules import hidden_modules
 from bnaudit.reading.mode_modules import mode_dependent
 from bnaudit.reading.module_objects import PickledModule, as_module, mapping_of
@@ -34,6 +35,7 @@ def describe_module(root: Call, tensors: Tensors, name: str) -> tuple[Part, tupl
     walker, reader = Walker(), ModuleTensors(tensors)
     located = walker.walk("", module)
     layers, others = _split(located, reader)
+    layers = with_blocks(layers, located, reader)
     hidden, hidden_walker = hidden_modules(located)
     wrappers, averaged_over = _wrappers(module, reader)
     trainable, frozen = trainable_and_frozen(others, reader)

@@ -3,7 +3,8 @@
 ## What it finds
 
 In a pickled module: a batch norm that tracks statistics, is in training mode, and whose weight and bias have
-`requires_grad = False`, while other parameters of the model train.
+`requires_grad = False`, while other parameters of the model train. A batch norm without weight and bias counts as
+frozen when the module that directly holds it has parameters and none of them, at any depth, trains.
 
 ## Why it matters
 
@@ -38,8 +39,8 @@ checkpoint that the frozen weights came from.
 - The file shows the modes at the moment of saving. A model saved in eval mode, or one whose own `train()` puts its
   frozen norms back in eval, has eval flags here and is not reported; running `model.train()` would decide.
 - When no parameter of the model trains, it is an ordinary model in training mode (BN201).
-- A batch norm without weight and bias has no flags of its own, and the file's description does not say which block
-  around it is frozen: it is not reported here.
+- A batch norm without weight and bias that stands in a block with parameters that train, or in one without any, is
+  not reported: nothing says that it is meant to be frozen.
 - Momentum 0 keeps the statistics and is told by BN208. Instance norm is not reported.
 - A subclass whose name says neither batch nor instance: medium confidence.
 - Unknown flags (files from before PyTorch 0.4) stay silent.
@@ -74,7 +75,7 @@ def _something_trains(part: Part) -> bool:
 def _frozen_but_updating(layer: NormLayer) -> bool:
     return (
         layer.kind in _KINDS
-        and layer.requires_grad is False
+        and (layer.requires_grad is False or layer.block_requires_grad is False)
         and layer.training is True
         and layer.tracks_statistics is True
         and keeps_buffers(layer)
@@ -83,8 +84,9 @@ def _frozen_but_updating(layer: NormLayer) -> bool:
 
 
 def _hit(part: Part, layer: NormLayer) -> Hit:
+    frozen = "weight and bias are" if layer.block_requires_grad is None else "the block around it is"
     return Hit(
-        message="weight and bias are frozen, but it is in training mode: every forward pass moves its statistics",
+        message=f"{frozen} frozen, but it is in training mode: every forward pass moves its statistics",
         advice="put frozen norms in eval mode after every model.train(), or use FrozenBatchNorm2d",
         layer=layer.name,
         part=part.name,

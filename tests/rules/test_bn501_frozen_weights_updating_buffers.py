@@ -67,8 +67,19 @@ def test_other_kinds_are_silent(kind: NormKind) -> None:
     assert not module_hits(frozen(kind=kind))
 
 
-def test_an_affine_free_norm_has_no_flags_and_is_silent() -> None:
-    assert not module_hits(frozen(gamma=None, beta=None))
+def test_an_affine_free_norm_is_frozen_with_the_block_around_it() -> None:
+    (hit,) = module_hits(frozen(gamma=None, beta=None, block_requires_grad=False))
+    assert (hit.confidence, hit.severity) == (Confidence.HIGH, None)
+    assert hit.message.startswith("the block around it is frozen")
+
+
+@pytest.mark.parametrize("block", [True, None])
+def test_an_affine_free_norm_in_a_block_that_trains_or_is_unknown_is_silent(block: bool | None) -> None:
+    assert not module_hits(frozen(gamma=None, beta=None, block_requires_grad=block))
+
+
+def test_an_affine_free_norm_in_eval_in_a_frozen_block_is_silent() -> None:
+    assert not module_hits(frozen(gamma=None, beta=None, block_requires_grad=False, training=False))
 
 
 def test_a_subclass_of_unknown_kind_is_of_medium_confidence() -> None:
