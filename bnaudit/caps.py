@@ -19,6 +19,8 @@ class Caps:
     """Bytes of all norm tensors of one file together."""
     header_bytes: int = 256 << 20
     """Bytes of one header: a JSON document, a directory, a pickle, a code file, after decompression."""
+    json_values: int = 5_000_000
+    """Values of one JSON document; each takes up to a few hundred bytes of memory, however short its text."""
     archive_members: int = 2_000_000
     """Entries of one archive directory."""
     graph_nodes: int = 5_000_000

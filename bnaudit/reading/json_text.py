@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TypeAlias
 
-from bnaudit.errors import MalformedError
+from bnaudit.errors import CapExceededError, MalformedError
 from bnaudit.reading.byte_source import ByteSource
 
 JsonObject: TypeAlias = "dict[str, object]"
 
 
-def parse_json(source: ByteSource) -> object:
-    """The whole source as one JSON value.
+def parse_json(source: ByteSource, of_pairs: Callable[[list[tuple[str, object]]], object] | None = None) -> object:
+    """The whole source as one JSON value. `of_pairs` makes the objects (ValueError: refused); else they are dicts.
 
-    Raises MalformedError when it is no JSON or nested too deeply, CapExceededError above `caps.header_bytes`.
+    Raises MalformedError when it is no JSON or nested too deeply, CapExceededError above `caps.header_bytes` or
+    `caps.json_values`.
     """
     raw = source.read(0, source.size)
+    if raw.count(b",") + raw.count(b"[") + raw.count(b"{") > source.caps.json_values:
+        raise CapExceededError("a JSON document of too many values", where=source.name, cap="json_values")
     try:
-        return json.loads(raw)
+        return json.loads(raw, object_pairs_hook=of_pairs)
     except RecursionError as error:
         raise MalformedError("JSON nested too deeply", where=source.name) from error
     except ValueError as error:  # JSONDecodeError, UnicodeDecodeError, an integer of thousands of digits
-        raise MalformedError("not valid JSON", where=f"{source.name}, {error}") from error
+        raise MalformedError("not valid JSON", where=f"{source.name}, {str(error)[:120]}") from error
 
 
 def as_object(value: object, what: str) -> JsonObject:

@@ -7,7 +7,6 @@ follow from dtype and shape.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from math import prod
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from bnaudit.errors import CapExceededError, MalformedError
 from bnaudit.reading.byte_source import ByteSource
 from bnaudit.reading.element_types import raw_type, widen
+from bnaudit.reading.json_text import parse_json
 from bnaudit.reading.tensor_refs import MOST_AXES, TensorRef, check_extents
 
 if TYPE_CHECKING:
@@ -184,12 +184,7 @@ def _sizes(value: object) -> tuple[int, ...] | None:
 
 
 def _parse(source: ByteSource) -> dict[str, object]:
-    try:
-        header = json.loads(source.read(0, source.size), object_pairs_hook=_without_duplicates)
-    except RecursionError:
-        raise MalformedError("the header is nested too deeply", where=source.name) from None
-    except ValueError as error:  # also JSONDecodeError, UnicodeDecodeError, an integer of thousands of digits
-        raise MalformedError("the header is not valid JSON", where=f"{source.name}, {str(error)[:120]}") from None
+    header = parse_json(source, _without_duplicates)
     if not isinstance(header, dict):
         raise MalformedError("the header is not a JSON object", where=source.name)
     return header

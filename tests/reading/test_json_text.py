@@ -49,6 +49,23 @@ def test_a_document_above_the_cap_is_not_read(tmp_path: Path) -> None:
         parsed(tmp_path, b'{"a": "' + b"x" * 100 + b'"}', Caps(header_bytes=50))
 
 
+@pytest.mark.parametrize("value", [b"[],", b'{"a":1},', b"1,", b'"a",'])
+def test_a_document_of_too_many_values_is_not_parsed(tmp_path: Path, value: bytes) -> None:
+    assert parsed(tmp_path, b"[" + value * 9 + b"0]", Caps(json_values=30))
+    with pytest.raises(CapExceededError, match="json_values"):
+        parsed(tmp_path, b"[" + value * 30 + b"0]", Caps(json_values=30))
+
+
+def test_the_makers_of_objects_may_refuse_them(tmp_path: Path) -> None:
+    def refuse(pairs: list[tuple[str, object]]) -> object:
+        raise ValueError("a name stands in it twice")
+
+    path = tmp_path / "x.json"
+    path.write_bytes(b'{"a": 1, "a": 2}')
+    with ByteSource.open(path) as source, pytest.raises(MalformedError, match="stands in it twice"):
+        parse_json(source, refuse)
+
+
 def test_checked_values_have_the_type_that_was_asked_for() -> None:
     assert as_object({"a": 1}, "it") == {"a": 1}
     assert as_list([1], "it") == [1]
