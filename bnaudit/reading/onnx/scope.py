@@ -15,6 +15,11 @@ from bnaudit.reading.onnx.value_info import ValueInfo
 MOST_CALLS = 64
 """Functions and graphs that may run inside one another."""
 
+_SCOPE_COST = 20
+"""A scope takes as much time and memory as so many nodes; functions that call functions can make very many."""
+_LONGEST_STEP = 200
+"""Characters of one name on the way to a scope."""
+
 _CONTROL_FLOW = {"If", "Loop", "Scan", "SequenceMap"}
 _STANDARD_DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.ms.internal.nhwc"}
 
@@ -154,20 +159,16 @@ class Scope:
         *,
         caller: Site | None = None,
         function: Function | None = None,
-        where: str = "",
-        branch: str = "",
+        attribute: str = "",
     ) -> None:
         self.model = model
         self.body = body
         self.caller = caller
         self.function = function
-        self.where = where
-        """The way from the main graph, `layer_3/If_7.then_branch/`."""
-        self.branch = branch
-        """The same without function calls, which parameters are handed through."""
+        self._attribute = attribute
         self._depth: int = 0 if caller is None else caller.scope._depth + 1
         if self._depth > MOST_CALLS:
-            raise MalformedError(f"more than {MOST_CALLS} functions in one another", where=where[:200])
+            raise MalformedError(f"more than {MOST_CALLS} functions in one another", where=self.where[:200])
         outer: dict[str, int] = model.opsets if caller is None else caller.scope.opsets
         self.opsets: dict[str, int] = (function.opsets if function else None) or outer
         self.sites = [Site(self, node, number) for number, node in enumerate(body.nodes)]
@@ -180,6 +181,25 @@ class Scope:
         self._values: dict[str, Value | None] = {"": None}
         self._callees: dict[Site, Scope] = {}
         self._bodies: dict[Site, dict[str, Scope]] = {}
+
+    @property
+    def where(self) -> str:
+        """The way from the main graph, `layer_3/If_7.then_branch/`."""
+        return self._way(through_functions=True)
+
+    @property
+    def branch(self) -> str:
+        """The same without function calls, which parameters are handed through."""
+        return self._way(through_functions=False)
+
+    def _way(self, through_functions: bool) -> str:
+        steps, scope = [], self
+        while scope.caller is not None:
+            if through_functions or scope.function is None:
+                suffix = f".{scope._attribute[:_LONGEST_STEP]}/" if scope._attribute else "/"
+                steps.append(scope.caller.label[:_LONGEST_STEP] + suffix)
+            scope = scope.caller.scope
+        return "".join(reversed(steps))
 
     def value(self, name: str) -> Value | None:
         """The value that a name stands for here, None when nothing gives it."""
@@ -217,33 +237,26 @@ class Scope:
         if function is None:
             return None
         if site not in self._callees:
-            self._charge(function.body)
-            self._callees[site] = Scope(
-                self.model,
-                function.body,
-                caller=site,
-                function=function,
-                where=f"{self.where}{site.label}/",
-                branch=self.branch,
-            )
+            self._charge(len(function.body.nodes))
+            self._callees[site] = Scope(self.model, function.body, caller=site, function=function)
         return self._callees[site]
 
     def bodies_of(self, site: Site) -> dict[str, Scope]:
         """The graphs of a control-flow node, read when they are first asked for."""
         if site not in self._bodies:
+            self._charge(0)
             self._bodies[site] = {
                 name: Scope(
                     self.model,
                     read_graph(self.model.source, [attribute.graph], self._depth + 1),
                     caller=site,
-                    where=f"{self.where}{site.label}.{name}/",
-                    branch=f"{self.branch}{site.label}.{name}/",
+                    attribute=name,
                 )
                 for name, attribute in site.node.attributes.items()
                 if attribute.graph is not None
             }
         return self._bodies[site]
 
-    def _charge(self, body: Graph) -> None:
-        for _ in range(len(body.nodes) + 1):
+    def _charge(self, nodes: int) -> None:
+        for _ in range(nodes + _SCOPE_COST):
             self.model.source.charge()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -228,7 +229,8 @@ def test_a_function_that_calls_itself_is_malformed(tmp_path: Path) -> None:
         describe(model([node("loop", ["x"], domain="local")], functions=[loop], domains=LOCAL), tmp_path)
 
 
-def test_functions_that_multiply_end_at_the_cap(tmp_path: Path) -> None:
+@pytest.mark.parametrize("nodes", [20_000, Caps().graph_nodes])
+def test_functions_that_multiply_end_at_the_cap(nodes: int, tmp_path: Path) -> None:
     functions = [function("f0", ["v"], [node("Relu", ["v"])])]
     for index in range(1, 40):
         name = f"f{index - 1}"
@@ -236,8 +238,19 @@ def test_functions_that_multiply_end_at_the_cap(tmp_path: Path) -> None:
             function(f"f{index}", ["v"], [node(name, ["v"], ["a"], domain="local"), node(name, ["a"], domain="local")])
         )
     proto = model([node("f39", ["x"], domain="local")], functions=functions, domains=LOCAL)
+    started = time.process_time()
     with pytest.raises(CapExceededError, match="graph_nodes"):
-        describe(proto, tmp_path, replace(Caps(), graph_nodes=20_000))
+        describe(proto, tmp_path, replace(Caps(), graph_nodes=nodes))
+    assert time.process_time() - started < 30
+
+
+def test_long_names_on_the_way_are_cut(tmp_path: Path) -> None:
+    branches = body([BN])
+    for level in range(20):
+        branches = body([choice(branches, branch("Neg", "x"), name=f"{level}" * 100_000)])
+    (layer,) = layers_of(model(branches.node, PARAMETERS, inputs={"x": IMAGE, "flag": ()}), tmp_path)
+    assert layer.name.endswith("/bn")
+    assert len(layer.name) < 20 * 300
 
 
 def field(number: int, content: bytes) -> bytes:
