@@ -1,4 +1,4 @@
-"""What a batch norm looks like before training: mean 0, variance 1, counter 0, weight constant, bias 0."""
+"""What a batch norm looks like before training: mean 0, variance 1, counter 0, weight constant or drawn, bias 0."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from bnaudit.description import NormKind, NormLayer
 
 LEARNS_STATISTICS = (NormKind.BATCH, NormKind.SYNC_BATCH)
 """The batch norms that update statistics and count the updates; frozen ones do neither."""
+_DRAWN_WITHIN = 0.1
+"""Of 1: five standard deviations of N(1, 0.02)."""
 
 
 def is_virgin(layer: NormLayer) -> bool:
@@ -21,9 +23,10 @@ def is_virgin(layer: NormLayer) -> bool:
 
 
 def has_initial_affine(layer: NormLayer) -> bool:
-    """Nothing shows that weight and bias were trained: bias 0, weight constant over the channels or within [0, 1].
+    """Nothing shows that weight and bias were trained: the bias is 0, the weight constant or as initialisers draw it.
 
-    PyTorch before 1.2 drew the weight from U(0, 1). Without affine parameters there is nothing to show it.
+    PyTorch before 1.2 drew the weight from U(0, 1), DCGAN and its many descendants draw it from N(1, 0.02) (Radford et
+    al. 2016). Without affine parameters there is nothing to show it.
     """
     gamma, beta = layer.gamma, layer.beta
     if beta is not None and beta.any():
@@ -31,7 +34,8 @@ def has_initial_affine(layer: NormLayer) -> bool:
     if gamma is None or not gamma.size:
         return True
     low, high = gamma.min(), gamma.max()
-    return bool(low == high or (low >= 0.0 and high <= 1.0))
+    drawn = (low >= 0.0 and high <= 1.0) or (low >= 1.0 - _DRAWN_WITHIN and high <= 1.0 + _DRAWN_WITHIN)
+    return bool(low == high or drawn)
 
 
 def updates(layer: NormLayer) -> int | None:

@@ -60,10 +60,19 @@ def test_one_optimizer_step_is_seen() -> None:
         ((1, 1, 1), (0, 1e-9, 0), False),
         ((0.2, 1.1, 0.5), (0, 0, 0), False),
         ((0.2, -0.1, 0.5), (0, 0, 0), False),
+        ((0.95, 1.06, 1.01), (0, 0, 0), True),
+        ((0.95, 1.06, 1.01), (0, 1e-9, 0), False),
+        ((0.95, 1.11, 1.01), (0, 0, 0), False),
     ],
 )
 def test_initial_affine(gamma: object, beta: object, initial: bool) -> None:
     assert has_initial_affine(batch_norm(gamma=gamma, beta=beta)) is initial
+
+
+def test_the_initialiser_of_dcgan_shows_no_training() -> None:
+    norm = torch.nn.BatchNorm1d(1024)
+    torch.nn.init.normal_(norm.weight, 1.0, 0.02, generator=torch.Generator().manual_seed(0))
+    assert is_fresh([_of_torch(norm)])
 
 
 @pytest.mark.parametrize(

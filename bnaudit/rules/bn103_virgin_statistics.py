@@ -6,7 +6,8 @@ A batch norm whose running mean is exactly 0 and whose running variance is exact
 depends on the rest of the layer:
 
 - **Error**: the layer was trained. Its counter is above 0 (it was run and never updated: momentum 0, or statistics
-  that were reset and not measured), or its bias is not 0, or its weight differs between channels and leaves [0, 1].
+  that were reset and not measured), or its bias is not 0, or its weight differs between channels and is not as
+  initialisers draw it: within [0, 1], or within 0.1 of 1.
 - **Warning**: nothing shows training, while other layers of the model have moved. The layer never ran in training:
   an unused branch, or a fresh head on a pretrained backbone. *Buffers complete* then stays open.
 - **Note**: every batch norm of the model is at its initial values: a fresh model.
@@ -36,7 +37,8 @@ weights ported or averaged without their buffers; update operations of a TensorF
 
 ## Limits
 
-- PyTorch before 1.2 drew the weight from U(0, 1), so a varying weight within [0, 1] does not prove training.
+- PyTorch before 1.2 drew the weight from U(0, 1), DCGAN and its descendants draw it from N(1, 0.02): such a weight
+  beside a bias of 0 does not prove training.
 - When all of a file's norms are at exactly 0 and 1, without counters and with trained weights, absorbed statistics
   and statistics that were never stored look alike: a note, and *buffers complete* stays open.
 - An averaged model (EMA, SWA) beside the raw one is told by BN117, InstanceNorm by no rule.
