@@ -4,7 +4,7 @@
 
 - **Warning**: running mean or variance is float16 or bfloat16 while the weights are wider, or in a training checkpoint
   (optimizer state beside the model), where they go on being updated.
-- **Note**: the whole model has that precision and nothing marks training: converted for inference.
+- **Note**: the weights have that precision too and nothing marks training: converted for inference.
 - **Note**: float32 statistics whose every value is a float16 (or bfloat16) value: they went through half precision
   and back. A float32 that was never rounded is on that grid with a chance of 1 in 8192 (65536) per value.
 
@@ -35,8 +35,8 @@ Keep the norms in float32 while training (`norm.float()` after `model.half()` or
 - Whether values are stuck cannot be read off them: this rule tells the precision, not the error.
 - A round trip is reported only for layers with 8 or more different values; initial values and small integers lie on
   every grid.
-- In an ONNX graph the weights are those of the norm itself: float32 constants of other operators (scales of Resize)
-  do not count.
+- The weights are those of the norm itself, where it has some: a temperature, rotary frequencies or the scales of a
+  Resize stay in float32 in models that are half precision throughout.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ def _stored_in_half(description: Description, part: Part, layer: NormLayer, half
         return _hit(part, layer, Severity.WARNING, message, _TRAIN)
     if _weights_are_wider(part, layer):
         return _hit(part, layer, Severity.WARNING, f"statistics in {half} beside wider weights", _TRAIN)
-    return _hit(part, layer, Severity.NOTE, f"statistics in {half}, like all of the model", _SERVE)
+    return _hit(part, layer, Severity.NOTE, f"statistics in {half}, like the weights", _SERVE)
 
 
 def _weights_are_wider(part: Part, layer: NormLayer) -> bool:
-    if layer.weight is not None and layer.weight.dtype in _WIDE:
-        return True
+    if layer.weight is not None:
+        return layer.weight.dtype in _WIDE
     return part.carrier is not Carrier.GRAPH and any(dtype in _WIDE for dtype in part.floating_dtypes)
 
 

@@ -2,8 +2,9 @@
 
 ## What it finds
 
-A batch norm whose weight, bias, running mean and running variance have different lengths, or another length than its
-class or the graph's channel axis declares (`num_features`, the size of axis 1).
+A batch norm whose weight, bias, running mean and running variance have different lengths, or another length than the
+graph's channel axis (the size of axis 1). Where all four agree and only the module's `num_features` says another
+number, there is a note: PyTorch does not use it to compute.
 
 ## Why it matters
 
@@ -46,24 +47,47 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from bnaudit.description import NormKind, NormLayer
+from bnaudit.description import Carrier, NormKind, NormLayer, Part
 from bnaudit.results import Hit, Question, Severity
 from bnaudit.rules import Case, rule
+
+_NAMED_ONLY = (Carrier.MODULE, Carrier.SCRIPT)
+"""Where the declared number is the attribute `num_features`."""
 
 
 @rule(id="BN114", severity=Severity.ERROR, question=Question.BUFFERS)
 def channel_mismatch(case: Case) -> Iterator[Hit]:
     """One hit per layer."""
     for part, layer in case.subject.layers:
-        lengths = _lengths(layer) if _is_concerned(layer) else {}
+        if not _is_concerned(layer):
+            continue
+        lengths, declared = _lengths(layer), layer.declared_channels
+        if part.carrier not in _NAMED_ONLY and declared is not None:
+            lengths = {"declared": declared, **lengths}
         if len(set(lengths.values())) > 1:
-            yield Hit(
-                message="the layer's tensors disagree on the number of channels",
-                advice="cut or load weight, bias, running_mean and running_var with the same channel indices",
-                layer=layer.name,
-                part=part.name,
-                value=", ".join(f"{name} {length}" for name, length in lengths.items()),
-            )
+            yield _mismatch(part, layer, lengths)
+        elif lengths and declared not in (None, *lengths.values()):
+            yield _misnamed(part, layer, declared, lengths.popitem()[1])
+
+
+def _mismatch(part: Part, layer: NormLayer, lengths: dict[str, int]) -> Hit:
+    return Hit(
+        message="the layer's tensors disagree on the number of channels",
+        advice="cut or load weight, bias, running_mean and running_var with the same channel indices",
+        layer=layer.name,
+        part=part.name,
+        value=", ".join(f"{name} {length}" for name, length in lengths.items()),
+    )
+
+
+def _misnamed(part: Part, layer: NormLayer, declared: int | None, length: int) -> Hit:
+    return Hit(
+        message=f"num_features is {declared}, its tensors have {length} channels: it runs, a new one would not fit",
+        advice="set num_features to the number of channels that pruning left",
+        layer=layer.name,
+        part=part.name,
+        severity=Severity.NOTE,
+    )
 
 
 def _is_concerned(layer: NormLayer) -> bool:
@@ -73,7 +97,7 @@ def _is_concerned(layer: NormLayer) -> bool:
 
 def _lengths(layer: NormLayer) -> dict[str, int]:
     """Channels by what says so; tensors that have no one channel axis say nothing."""
-    lengths = {} if layer.declared_channels is None else {"declared": layer.declared_channels}
+    lengths = {}
     named = (
         ("weight", layer.weight),
         ("bias", layer.bias),

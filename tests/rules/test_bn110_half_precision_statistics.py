@@ -51,11 +51,14 @@ def test_a_model_that_is_half_throughout_is_a_note(half: str, optimizer: bool | 
     assert hit.severity is Severity.NOTE
 
 
-def test_wider_weights_elsewhere_in_a_state_dict_count_and_in_a_graph_do_not() -> None:
+def test_wider_tensors_elsewhere_count_where_the_norm_has_no_weight_of_its_own() -> None:
     mixed = {"floating_dtypes": ("float16", "float32")}
     (hit,) = run(part([layer("float16", "float16")], **mixed))
+    assert hit.severity is Severity.NOTE
+    bare = batch_norm(gamma=None, beta=None, dtype="float16")
+    (hit,) = run(part([bare], **mixed))
     assert hit.severity is Severity.WARNING
-    (hit,) = run(part([layer("float16", "float16")], carrier=Carrier.GRAPH, **mixed))
+    (hit,) = run(part([bare], carrier=Carrier.GRAPH, **mixed))
     assert hit.severity is Severity.NOTE
 
 

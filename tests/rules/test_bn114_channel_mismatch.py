@@ -8,6 +8,7 @@ import torch
 from builders import batch_norm, hits, part, tensor
 
 from bnaudit.description import Carrier, NormKind
+from bnaudit.results import Severity
 
 run = partial(hits, "bn114_channel_mismatch")
 
@@ -30,6 +31,19 @@ def test_the_graphs_channel_axis_counts() -> None:
     layers = [batch_norm("bn1", declared_channels=3), batch_norm("bn2", declared_channels=64)]
     (hit,) = run(part(layers, carrier=Carrier.GRAPH))
     assert hit.layer == "bn2"
+
+
+@pytest.mark.parametrize("carrier", [Carrier.MODULE, Carrier.SCRIPT])
+def test_a_stale_number_of_features_is_a_note(carrier: Carrier) -> None:
+    (hit,) = run(part([batch_norm("bn1", declared_channels=4)], carrier=carrier))
+    assert (hit.layer, hit.severity) == ("bn1", Severity.NOTE)
+    (torn,) = run(part([batch_norm("bn1", declared_channels=4, var=(1, 1))], carrier=carrier))
+    assert torn.severity is None
+    norm = torch.nn.BatchNorm1d(3).eval()
+    x = torch.tensor([[1.0, 2.0, 3.0]])
+    expected = norm(x)
+    norm.num_features = 4
+    assert torch.equal(norm(x), expected)
 
 
 @pytest.mark.parametrize(
