@@ -12,6 +12,8 @@ _RECURRENT_MODES = ("LSTM", "GRU", "RNN_TANH", "RNN_RELU")
 
 def mode_dependent(path: str, module: PickledModule) -> ModeDependent | None:
     """The module as a mode-dependent layer, None when it has no modes or drops with probability 0."""
+    if module.is_quantized:
+        return None
     found = _dropping(module) or _recurrent(module) or _attention(module) or _rrelu(module)
     if found is None or found[1] == 0:
         return None

@@ -38,6 +38,14 @@ class PickledModule:
         """The training flag."""
         return self.flag("training")
 
+    @property
+    def is_quantized(self) -> bool:
+        """Whether the class computes with integers (`torch.ao.nn.quantized`, not `qat`), and so in eval mode only.
+
+        What convert() makes says training=True, because it is made anew, and pays no attention to it.
+        """
+        return names_quantized(self.class_name)
+
     def flag(self, key: str) -> bool | None:
         """An attribute that is True or False."""
         value = self.attributes.get(key)
@@ -81,6 +89,11 @@ class PickledModule:
         if hooks == [None, None]:
             return None
         return any(entries is not None and len(entries) > 0 for entries in hooks)
+
+
+def names_quantized(class_name: str) -> bool:
+    """Whether a class is of PyTorch's quantized modules: `torch.ao.nn.quantized.modules.conv.Conv2d`."""
+    return class_name.startswith(("torch.ao.nn.", "torch.nn.")) and ".quantized." in class_name
 
 
 def as_module(value: object) -> PickledModule | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from bnaudit.description import Gap
-from bnaudit.reading.module_objects import PickledModule, as_module
+from bnaudit.reading.module_objects import PickledModule, as_module, names_quantized
 from bnaudit.reading.stand_ins import Call
 
 MOST_NAMING = 16 << 20
@@ -65,7 +65,7 @@ class Walker:
             if child is not None:
                 children.append(Located(path, child))
             elif value is not None:
-                self.gaps.append(Gap(where=path, why=_unopened(value)))
+                self.gaps.append(_unopened(path, value))
         return children
 
 
@@ -74,8 +74,10 @@ def join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _unopened(value: object) -> str:
+def _unopened(path: str, value: object) -> Gap:
     name = value.callee_name if isinstance(value, Call) else ""
     if name.endswith(_SCRIPTED):
-        return "a TorchScript module inside the pickle was not opened"
-    return f"a module of {name or 'an unknown class'} does not store its state as torch.nn.Module does"
+        return Gap(where=path, why="a TorchScript module inside the pickle was not opened")
+    why = f"a module of {name or 'an unknown class'} does not store its state as torch.nn.Module does"
+    # Quantized convolutions keep a tuple of numbers and packed weights; the norms among such classes are plain modules.
+    return Gap(where=path, why=why, hides_norms=not names_quantized(name))

@@ -70,6 +70,7 @@ def norm_layer(path: str, module: PickledModule, read: ReadTensor) -> NormLayer 
         affine=_affine(module),
         tracks_statistics=module.flag("track_running_stats"),
         training=module.training,
+        graph_training=False if module.is_quantized and kind in STATISTICAL else None,
         hooked=module.hooked,
         # A fused ConvBn2d has gamma and beta beside the weight of its convolution.
         weight=_tensor(path, module, ("gamma", "weight"), read),

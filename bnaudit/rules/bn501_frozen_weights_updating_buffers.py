@@ -77,6 +77,7 @@ def _frozen_but_updating(layer: NormLayer) -> bool:
         layer.kind in _KINDS
         and (layer.requires_grad is False or layer.block_requires_grad is False)
         and layer.training is True
+        and layer.graph_training is not False
         and layer.tracks_statistics is True
         and keeps_buffers(layer)
         and layer.momentum != 0

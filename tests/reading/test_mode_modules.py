@@ -51,6 +51,13 @@ def differs_in_training(module: nn.Module, shape: tuple[int, ...]) -> bool:
     return not torch.equal(*first)
 
 
+def test_a_quantized_dropout_drops_nothing(tmp_path: Path) -> None:
+    dropout = torch.ao.nn.quantized.Dropout(0.5)
+    x = torch.quantize_per_tensor(torch.randn(64), 0.1, 0, torch.qint8)
+    assert dropout.training and torch.equal(dropout(x).dequantize(), x.dequantize())
+    assert mode_dependent("x", viewed(dropout, tmp_path)) is None
+
+
 @pytest.mark.parametrize(("probability", "listed"), [(0.1, True), (0.0, False)])
 def test_attention_drops_its_weights(tmp_path: Path, probability: float, listed: bool) -> None:
     attention = nn.MultiheadAttention(8, 2, dropout=probability)

@@ -372,6 +372,15 @@ def test_a_module_with_a_state_of_its_own_becomes_a_gap(tmp_path: Path) -> None:
     assert part.layers == ()
 
 
+def test_quantized_convolutions_are_not_opened_and_hide_no_norms(tmp_path: Path) -> None:
+    if not {"fbgemm", "x86", "qnnpack"} & set(torch.backends.quantized.supported_engines):
+        pytest.skip("this build of torch has no engine for quantized models")
+    net = nn.Sequential(torch.ao.nn.quantized.Conv2d(3, 4, 1), torch.ao.nn.quantized.BatchNorm2d(4))
+    part, gaps = describe_saved(net, tmp_path)
+    assert [(gap.where, gap.hides_norms) for gap in gaps] == [("0", False)]
+    assert [layer.name for layer in part.layers] == ["1"]
+
+
 def test_pruned_norms_keep_their_weight(tmp_path: Path) -> None:
     from torch.nn.utils import prune
 

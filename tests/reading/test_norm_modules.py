@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from pickled_modules import part_of, viewed
 from torch import nn
 from torch.ao.nn import intrinsic, quantized
@@ -64,6 +65,18 @@ SETTINGS = {"num_features": 4, "eps": 1e-5, "momentum": 0.1, "affine": True, "tr
 )
 def test_classes_of_torch(tmp_path: Path, made: nn.Module, kind: NormKind | None) -> None:
     assert norm_kind(viewed(made, tmp_path)) is kind
+
+
+@pytest.mark.parametrize("made", [quantized.BatchNorm2d(4), intrinsic.quantized.BNReLU2d(4)], ids=str)
+def test_quantized_norms_use_their_statistics_whatever_the_flag_says(tmp_path: Path, made: nn.Module) -> None:
+    made.running_mean += 1
+    first, second = torch.randn(2, 1, 4, 3, 3, generator=torch.Generator().manual_seed(0))
+    alone, beside = (
+        made(torch.quantize_per_tensor(x, 0.1, 64, torch.quint8)) for x in (first, torch.cat((first, second)))
+    )
+    assert torch.equal(alone.dequantize()[0], beside.dequantize()[0])
+    (layer,) = part_of(nn.Sequential(made), tmp_path).layers
+    assert (layer.training, layer.graph_training) == (True, False)
 
 
 def test_a_default_rms_norm_without_epsilon_is_one(tmp_path: Path) -> None:

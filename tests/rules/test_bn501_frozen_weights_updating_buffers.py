@@ -87,6 +87,10 @@ def test_a_subclass_of_unknown_kind_is_of_medium_confidence() -> None:
     assert hit.confidence is Confidence.MEDIUM
 
 
+def test_a_class_that_pays_no_attention_to_the_mode_is_silent() -> None:
+    assert not module_hits(frozen(graph_training=False))
+
+
 def test_only_pickled_modules_show_it() -> None:
     assert not hits(RULE, part([frozen()], carrier=Carrier.SCRIPT, trainable=2))
 
