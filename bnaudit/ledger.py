@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 
 from bnaudit.description import CUMULATIVE, Carrier, Evidence, NormKind, NormLayer, Part
-from bnaudit.name_patterns import compress
+from bnaudit.name_patterns import Universe, compress
 from bnaudit.results import LedgerRow
 
 ASSUMED_MOMENTUM = 0.1
@@ -21,7 +21,7 @@ def ledger(parts: Iterable[Part], covers: Callable[[str], bool], one_row_each: b
         for position, layer in enumerate(part.layers):
             if covers(layer.name):
                 groups.setdefault(_key(part, layer, position if one_row_each else None), []).append(layer)
-        names = [layer.name for layer in part.layers]
+        names = Universe(layer.name for layer in part.layers)
         for members in groups.values():
             by_name = {layer.name: layer for layer in members}
             for label, run in compress(by_name, names):

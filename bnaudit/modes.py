@@ -43,6 +43,7 @@ _OTHER_DOING = {
 
 def mode_layers(part: Part) -> Iterator[ModeLayer]:
     """The layers of a part of which it is known that they depend on the mode, norms first."""
+    out_of_reach = _hidden_paths(part)
     for layer in part.layers:
         if norm_depends_on_mode(layer):
             yield ModeLayer(
@@ -51,12 +52,12 @@ def mode_layers(part: Part) -> Iterator[ModeLayer]:
                 "the stored statistics are used",
                 layer.training,
                 layer.graph_training,
-                is_hidden(part, layer.name),
+                _is_within(layer.name, out_of_reach),
             )
     for entry in part.mode_dependent:
         if drops_at_random(entry):
             doing, remedy = other_in_training(entry)
-            hidden = is_hidden(part, entry.name)
+            hidden = _is_within(entry.name, out_of_reach)
             yield ModeLayer(entry.name, doing, remedy, entry.training, entry.graph_training, hidden)
 
 
@@ -107,4 +108,15 @@ def fixed_or_stored_mode(part: Part, layer: ModeLayer) -> bool | None:
 
 def is_hidden(part: Part, name: str) -> bool:
     """Whether a layer stands in a module that eval(), state_dict() and to() do not reach."""
-    return any(name == hidden.path or name.startswith((f"{hidden.path}.", f"{hidden.path}[")) for hidden in part.hidden)
+    return _is_within(name, _hidden_paths(part))
+
+
+def _hidden_paths(part: Part) -> frozenset[str]:
+    return frozenset(hidden.path for hidden in part.hidden)
+
+
+def _is_within(name: str, paths: frozenset[str]) -> bool:
+    """Whether a name is one of the paths or stands below one (`norms[1].bn` below `norms[1]`)."""
+    if not paths:
+        return False
+    return name in paths or any(name[:at] in paths for at, sign in enumerate(name) if sign in ".[")

@@ -6,7 +6,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bnaudit.name_patterns import compress
+from bnaudit.name_patterns import Universe, compress
 
 
 def resnet50() -> list[str]:
@@ -72,3 +72,10 @@ def test_patterns_select_exactly_the_names(drawn: list[tuple[int, int, bool]]) -
     chosen = list(dict.fromkeys(f"layer{a}.{b}.bn" for a, b, inside in drawn if inside))
     selected = [expand(pattern) & set(universe) for pattern, _ in compress(chosen, universe)]
     assert sorted(name for names in selected for name in names) == sorted(chosen)
+
+
+def test_one_index_serves_many_calls() -> None:
+    names = resnet50()
+    universe = Universe(names)
+    for chosen in (names, names[::2], names[:3], ["elsewhere.7"]):
+        assert compress(chosen, universe) == compress(chosen, names)

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bnaudit.name_patterns import compress
+from bnaudit.name_patterns import Universe, compress
 from bnaudit.reports import Renderer, View
 from bnaudit.results import Audit, Finding, LedgerRow, Outcome, Question, Report, Severity
 
@@ -100,10 +100,11 @@ def _ledger(console: Console, audit: Audit) -> None:
             message = f"No norm layers where eval() and state_dict() reach; {_plural(hidden, 'module')} out of reach."
         console.print(Padding(Text(printable(message)), (0, 0, 1, 2)))
         return
-    names = list(dict.fromkeys(row.part for row in audit.ledger))
-    for part in names:
-        rows = [row for row in audit.ledger if row.part == part]
-        if len(names) > 1:
+    by_part: dict[str, list[LedgerRow]] = {}
+    for row in audit.ledger:
+        by_part.setdefault(row.part, []).append(row)
+    for part, rows in by_part.items():
+        if len(by_part) > 1:
             console.print(Text(f"  part {printable(part) or '(the file itself)'}", style="bold"))
         console.print(Padding(_ledger_table(rows, console.width - 2), (0, 0, 0, 2)))
     _ledger_notes(console, audit.ledger)
@@ -167,8 +168,9 @@ def _ledger_notes(console: Console, rows: Iterable[LedgerRow]) -> None:
 
 
 def _findings(console: Console, audit: Audit, view: View) -> None:
-    names = [layer.name for _, layer in audit.description.layers]
-    names += [other.name for part in audit.description.parts for other in part.mode_dependent]
+    named = [layer.name for _, layer in audit.description.layers]
+    named += [other.name for part in audit.description.parts for other in part.mode_dependent]
+    names = Universe(named)
     groups: dict[tuple[str, Severity, str], list[Finding]] = {}
     for finding in audit.findings:
         groups.setdefault((finding.rule, finding.severity, finding.advice), []).append(finding)
@@ -188,7 +190,7 @@ def _findings(console: Console, audit: Audit, view: View) -> None:
         console.print()
 
 
-def _group(console: Console, members: Sequence[Finding], names: Sequence[str], view: View) -> None:
+def _group(console: Console, members: Sequence[Finding], names: Universe, view: View) -> None:
     first = members[0]
     title = Text(first.severity.label, style=SEVERITY_STYLES[first.severity])
     title.append(f" {first.rule} ", style="bold")
@@ -207,14 +209,14 @@ def _group(console: Console, members: Sequence[Finding], names: Sequence[str], v
     console.print(Padding(advice, (0, 0, 1, 2)))
 
 
-def _places(members: Sequence[Finding], names: Sequence[str]) -> list[Text]:
+def _places(members: Sequence[Finding], names: Universe) -> list[Text]:
     by_message: dict[tuple[str, str], list[Finding]] = {}
     for finding in members:
         by_message.setdefault((finding.part, finding.message), []).append(finding)
     lines = []
     for (part, message), same in by_message.items():
         layers = [finding.layer for finding in same if finding.layer is not None]
-        patterns = compress(layers, [*names, *layers])
+        patterns = compress(layers, names)
         line = Text()
         if patterns or part:
             place = ", ".join((pattern or "(root)") for pattern, _ in patterns)
@@ -239,13 +241,13 @@ def _numbers(findings: Sequence[Finding]) -> str:
     return f" [{shown}{limit}]"
 
 
-def _note_line(console: Console, members: Sequence[Finding], names: Sequence[str]) -> None:
+def _note_line(console: Console, members: Sequence[Finding], names: Universe) -> None:
     first = members[0]
     line = Text("note", style=SEVERITY_STYLES[Severity.NOTE])
     line.append(f" {first.rule} {first.name}", style="bold")
     layers = [finding.layer for finding in members if finding.layer is not None]
     if layers:
-        patterns = [pattern or "(root)" for pattern, _ in compress(layers, [*names, *layers])]
+        patterns = [pattern or "(root)" for pattern, _ in compress(layers, names)]
         place = printable(", ".join(patterns))
         line.append(f" in {len(layers)} layers" if len(place) > 30 else f" in {place}")
     line.append(f": {printable(first.message)}{_numbers(members)}")

@@ -61,6 +61,10 @@ _DEFAULTS = (("torch", 1e-5), ("paddle", 1e-5), ("tf2onnx", 1e-3), ("tensorflow"
 """Default epsilon of batch norm by a word in the producer's name (documentation of each framework)."""
 
 
+_MOST_EPSILONS = 16
+"""Of more different epsilons in one file the smallest and the largest are tried: they change gains most."""
+
+
 class _Evidence(NamedTuple):
     epsilon: float
     source: str
@@ -95,6 +99,8 @@ def _is_usable(epsilon: float | None) -> bool:
 
 def _second_epsilons(case: Case, norms: list[NormLayer]) -> Iterator[_Evidence]:
     own = _distinct(norms)
+    if len(own) > _MOST_EPSILONS:
+        own = [min(own), max(own)]
     if len(own) > 1:
         yield from (_Evidence(epsilon, "another layer") for epsilon in own)
     if case.baseline is not None:
