@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bnaudit.records import Record
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Caps:
+class Caps(Record):
     """Upper limits of one reading. The defaults leave room for the largest published checkpoints."""
 
-    pickle_opcodes: int = 20_000_000
+    pickle_opcodes: int = 10_000_000
     """Opcodes executed over all pickles of one file (about a microsecond each)."""
+    pickle_memory: int = 512 << 20
+    """Bytes of memory that the values of all pickles of one file take, estimated from above."""
     pickle_depth: int = 2_000
     """Containers nested in one another."""
     value_bytes: int = 64 << 20

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, cast
+
+from bnaudit.records import Record
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,8 +73,7 @@ class Cumulative(Enum):
 CUMULATIVE = Cumulative.CUMULATIVE
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class StoredTensor:
+class StoredTensor(Record, eq=False):
     """One tensor of a norm layer as the artifact stores it."""
 
     name: str
@@ -95,8 +95,7 @@ class StoredTensor:
         return "float" in self.dtype
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class NormLayer:
+class NormLayer(Record, eq=False):
     """One normalization layer."""
 
     name: str
@@ -186,8 +185,7 @@ class NormLayer:
         return any(flags)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModeDependent:
+class ModeDependent(Record):
     """A layer other than a norm whose output depends on the mode."""
 
     name: str
@@ -200,8 +198,7 @@ class ModeDependent:
     """What the graph or the code itself fixes, as in NormLayer."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HiddenModule:
+class HiddenModule(Record):
     """A module that eval(), state_dict() and to() do not reach (BN207)."""
 
     path: str
@@ -214,8 +211,7 @@ class HiddenModule:
     """True when a mode-dependent layer in it is in training mode."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GraphInput:
+class GraphInput(Record):
     """An input that the artifact declares."""
 
     name: str
@@ -224,8 +220,7 @@ class GraphInput:
     """Sizes; a str is a named free dimension, None an unnamed one; None instead of a tuple: rank unknown."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Part:
+class Part(Record, eq=False):
     """One model in an artifact: most files have one, a checkpoint may hold raw and averaged weights."""
 
     name: str
@@ -260,8 +255,7 @@ class Part:
     """The evidence that norm layers were folded into convolutions; empty: none."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Gap:
+class Gap(Record):
     """A part of the file that could not be read, or was not opened because that would run code."""
 
     where: str
@@ -270,8 +264,7 @@ class Gap:
     """Whether norm layers may be behind it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PickleImport:
+class PickleImport(Record):
     """A global that a pickle names or an attribute that it fetches, and what unpickling would do with it (BN901)."""
 
     name: str
@@ -291,8 +284,7 @@ class PickleImport:
     """Whether it is an argument of a call, or stands in the state of an object that is a tuple (functools.partial)."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Artifact:
+class Artifact(Record):
     """Which file this is."""
 
     path: str
@@ -305,8 +297,7 @@ class Artifact:
     """Name and version of what wrote the file, where the file records one (`pytorch 2.3.0`)."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Description:
+class Description(Record, eq=False):
     """Everything a format found in one artifact."""
 
     artifact: Artifact
@@ -319,7 +310,7 @@ class Description:
     """Optimizer steps that the checkpoint records."""
     steps_name: str = ""
     """Where (`global_step`)."""
-    remarks: tuple[str, ...] = field(default=())
+    remarks: tuple[str, ...] = ()
     """What else a person should know (`both safetensors and .bin are here: each is audited`)."""
 
     @property

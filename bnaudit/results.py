@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 from bnaudit.description import Artifact, Description, Gap
+from bnaudit.records import Record
 
 
 class Severity(IntEnum):
@@ -71,8 +71,7 @@ class Outcome(str, Enum):
     NOT_CHECKED = "not checked"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
+class Verdict(Record):
     """One question's answer. `reason` says why; `needs` what to give when it was not decided."""
 
     question: Question
@@ -81,8 +80,7 @@ class Verdict:
     needs: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Hit:
+class Hit(Record):
     """What a rule yields. The engine adds the rule and the artifact and makes it a Finding."""
 
     message: str
@@ -106,8 +104,7 @@ class Hit:
     """Whether it fails the rule's question; None: when its severity is warning or error."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
+class Finding(Record):
     """A hit with its rule, artifact and fingerprint. `severity` is capped by the confidence."""
 
     rule: str
@@ -130,8 +127,7 @@ class Finding:
     """Survives retraining: made of rule, part and layer without wrapper prefixes, never of numbers or paths."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Skipped:
+class Skipped(Record):
     """A rule that did not run and what it needs."""
 
     rule: str
@@ -139,8 +135,7 @@ class Skipped:
     needs: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Failed:
+class Failed(Record):
     """A rule that broke; an internal failure, reported and never swallowed."""
 
     rule: str
@@ -148,8 +143,7 @@ class Failed:
     error: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LedgerRow:
+class LedgerRow(Record):
     """One norm layer or a run of like layers, and the three questions answered for it."""
 
     layers: tuple[str, ...]
@@ -175,8 +169,7 @@ class LedgerRow:
     """Share of channels whose gain moves by more than 10 % between epsilon 1e-5 and 1e-3."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Audit:
+class Audit(Record, eq=False):
     """The conclusions about one artifact."""
 
     artifact: Artifact
@@ -195,8 +188,7 @@ class Audit:
         return bool(self.description.parts) or not any(gap.hides_norms for gap in self.gaps)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unaudited:
+class Unaudited(Record):
     """A path that was not audited. `error`: it should have been (exit code 2); else it is a format not read."""
 
     path: str
@@ -204,8 +196,7 @@ class Unaudited:
     error: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Report:
+class Report(Record, eq=False):
     """All that a renderer gets."""
 
     version: str

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 
 from bnaudit.caps import Caps
 from bnaudit.errors import UsageError
 from bnaudit.layer_names import strip_wrappers
+from bnaudit.records import Record
 from bnaudit.results import Confidence, Severity
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
+class Settings(Record):
     """Settings of one audit; every field has the default of the command line."""
 
     select: tuple[str, ...] = ()
@@ -27,9 +27,9 @@ class Settings:
     min_confidence: Confidence = Confidence.HIGH
     """Findings of this confidence and above keep their severity; each level below lowers the most they can be."""
     fail_on: Severity = Severity.ERROR
-    limits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    limits: Mapping[str, Mapping[str, float]] = MappingProxyType({})
     """Rule id → limit name → value, in place of the rule's own."""
-    caps: Caps = field(default_factory=Caps)
+    caps: Caps = Caps()
 
     def selects(self, id: str) -> bool:
         """Whether the rule with this id is selected."""
@@ -73,8 +73,8 @@ def caps_from(assignments: Iterable[str]) -> Caps:
     values: dict[str, int] = {}
     for assignment in assignments:
         name, _, number = assignment.partition("=")
-        if name not in Caps.__slots__:
-            raise UsageError(f"no cap is called {name!r}", remedy=f"there are {', '.join(Caps.__slots__)}")
+        if name not in Caps._fields:
+            raise UsageError(f"no cap is called {name!r}", remedy=f"there are {', '.join(Caps._fields)}")
         if not number.isdecimal() or int(number) < 1:
             raise UsageError(f"cap {name} needs a whole number above 0", where=assignment, remedy=f"{name}=1000000")
         values[name] = int(number)

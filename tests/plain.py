@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
+from bnaudit.records import Record
+
 
 def plain(value: Any, without: tuple[str, ...] = ()) -> Any:
-    """Dataclasses as (field, value) pairs, arrays as their bytes; fields named in `without` are left out."""
-    if is_dataclass(value):
-        names = (entry.name for entry in fields(value) if entry.name not in without)
+    """Records as (field, value) pairs, arrays as their bytes; fields named in `without` are left out."""
+    if isinstance(value, Record):
+        names = (name for name in value._fields if name not in without)
         return (type(value).__name__, *((name, plain(getattr(value, name), without)) for name in names))
     if isinstance(value, tuple):
         return tuple(plain(item, without) for item in value)

@@ -15,7 +15,8 @@ import bnaudit
 PACKAGE = Path(bnaudit.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 LEVELS = (
-    ("errors", "caps", "plugins"),
+    ("errors", "records", "plugins"),
+    ("caps",),
     ("description", "layer_names"),
     ("results", "arithmetic", "name_patterns", "modes", "pickle_names"),
     ("worked_arithmetic", "initial_state", "averaged_weights"),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from bnaudit.description import NormLayer
 from bnaudit.reading.module_objects import as_module
 from bnaudit.reading.module_tensors import ModuleTensors
 from bnaudit.reading.module_walk import Located
+from bnaudit.records import replace
 
 
 def with_blocks(layers: list[NormLayer], located: Sequence[Located], tensors: ModuleTensors) -> list[NormLayer]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 from bnaudit.caps import Caps
@@ -22,6 +21,7 @@ from bnaudit.reading.tensor_refs import TensorRef
 from bnaudit.reading.torch_archive import read_archive
 from bnaudit.reading.torch_tensors import TorchTensors
 from bnaudit.reading.weight_index import WeightIndex, read_index
+from bnaudit.records import replace
 
 SAFETENSORS = ".safetensors"
 

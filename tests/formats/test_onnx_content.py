@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import struct
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from bnaudit.errors import BnauditError, CapExceededError, MalformedError
 from bnaudit.formats import Candidate, identify
 from bnaudit.formats.onnx_file import FORMAT
 from bnaudit.reading.byte_source import ByteSource
+from bnaudit.records import replace
 
 
 def small() -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from bnaudit.auditing import conclude
 from bnaudit.description import Description, Gap
 from bnaudit.errors import UsageError
 from bnaudit.plugins import names
+from bnaudit.records import replace
 from bnaudit.reports import Renderer, View, renderer
 from bnaudit.results import Audit, Failed, Report, Severity, Skipped, Unaudited
 from bnaudit.rules import rules

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,6 +8,7 @@ import torch
 from builders import batch_norm, hits, part, tensor
 
 from bnaudit.description import Carrier, Evidence, NormKind, NormLayer
+from bnaudit.records import replace
 from bnaudit.results import Confidence, Hit, Severity
 from bnaudit.rules import load_rule
 

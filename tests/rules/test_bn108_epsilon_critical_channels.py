@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -13,6 +12,7 @@ from builders import batch_norm, description, hits, part
 
 from bnaudit import arithmetic
 from bnaudit.description import Artifact, Carrier, Description, NormKind
+from bnaudit.records import replace
 from bnaudit.results import Hit
 from bnaudit.rules import Case, load_rule
 

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from builders import batch_norm, hits, part, tensor
 
 from bnaudit.description import Gap, NormLayer
+from bnaudit.records import replace
 from bnaudit.results import Severity
 from bnaudit.rules import load_rule
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
@@ -22,6 +21,7 @@ from subjects import subjects
 import bnaudit
 from bnaudit.auditing import conclude
 from bnaudit.description import Carrier, Description, Evidence, NormKind, NormLayer, Part
+from bnaudit.records import replace
 from bnaudit.reports import View, renderer
 from bnaudit.results import Confidence, Hit, Report, Severity
 from bnaudit.rules import Case, Rule, rules

@@ -5,7 +5,6 @@ Argument names are those of PyTorch's operator schemas (aten/src/ATen/native/nat
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from bnaudit.description import Evidence, NormKind, NormLayer, StoredTensor
@@ -13,6 +12,7 @@ from bnaudit.reading.exported.graph import Node
 from bnaudit.reading.exported.modules import Module, module_of
 from bnaudit.reading.exported.state import ProgramState
 from bnaudit.reading.exported.values import InputView, Origins
+from bnaudit.records import replace
 
 _FLAG, _ALWAYS, _NEVER, _NO_MODE = "flag", "always", "never", "no mode"
 _BATCH_NORMS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from bnaudit.caps import Caps
 from bnaudit.errors import CapExceededError, MalformedError
 from bnaudit.reading.byte_source import ByteSource
 from bnaudit.reading.onnx.protobuf_wire import WireReader, signed
+from bnaudit.records import replace
 
 
 def walk(tmp_path: Path, data: bytes, caps: Caps | None = None) -> list[tuple[int, int, int]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from bnaudit.reading.onnx.dependence import Dependence
 from bnaudit.reading.onnx.external import ExternalFiles
 from bnaudit.reading.onnx.model import read_model
 from bnaudit.reading.onnx.scope import Scope
+from bnaudit.records import replace
 
 BN = node("BatchNormalization", ["x", *PARAMETERS], name="norm")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from bnaudit.reading.byte_source import ByteSource
 from bnaudit.reading.onnx.external import ExternalFiles
 from bnaudit.reading.onnx.protobuf_wire import WireReader
 from bnaudit.reading.onnx.tensor import OnnxTensor, SparseTensor, read_sparse_tensor, read_tensor
+from bnaudit.records import replace
 
 T = onnx.TensorProto
 PLAIN = [T.FLOAT, T.DOUBLE, T.FLOAT16, T.BFLOAT16, T.INT8, T.INT16, T.INT32, T.INT64]
