@@ -24,39 +24,87 @@ class AveragedPair(NamedTuple):
 
 
 class _Side(NamedTuple):
+    """One set of weights: its part, and its layers by what is left of their names without what names the set."""
+
     part: str
     layers: dict[str, NormLayer]
 
 
 def averaged_pairs(description: Description) -> Iterator[AveragedPair]:
     """For each set of averaged weights the raw set with the most layers in common; none without a raw set."""
-    averaged: list[_Side] = []
-    raw: list[_Side] = []
-    for part in description.parts:
-        inside, outside = _split(part)
-        averaged += [inside] if inside.layers else []
-        raw += [outside] if outside.layers else []
+    split = [_split(part) for part in description.parts]
+    averaged = [inside for inside, _ in split if inside.layers]
+    raw = [side for _, outside in split for side in _readings(outside)] if averaged else []
     for side in averaged:
         pairs = max((_pairs(side, other) for other in raw), key=len, default=())
         if pairs:
             yield AveragedPair(side.part, pairs)
 
 
-def _split(part: Part) -> tuple[_Side, _Side]:
-    """The averaged and the raw layers of a part: all of one sort, or told apart by the first word of their names."""
-    whole = part.averaged_over is not None or speaks_of_average(part.name)
-    sides: tuple[dict[str, NormLayer], dict[str, NormLayer]] = ({}, {})
-    for layer in part.layers:
-        first, _, rest = layer.name.partition(".")
-        inner = not whole and speaks_of_average(first)
-        sides[not (whole or inner)][strip_wrappers(rest if inner else layer.name)] = layer
-    return _Side(part.name, sides[0]), _Side(part.name, sides[1])
+def complete_copies(description: Description, bare: Part) -> dict[str, str]:
+    """For each layer of `bare` that has a counterpart with running statistics elsewhere: its name -> the part of that.
+
+    Elsewhere is another part that holds the layer under the same name, or the raw weights of the same part where the
+    layer is an averaged one.
+    """
+    inside, outside = _split(bare)
+    found: dict[str, str] = {}
+    for part in description.parts:
+        if part is bare:
+            own, candidates = [inside], _readings(outside)
+        else:
+            own, candidates = [inside, outside], _readings(_all_of(part))
+        for key, layer in ((key, layer) for side in own for key, layer in side.layers.items()):
+            if any(_keeps_both(other.layers[key]) for other in candidates if key in other.layers):
+                found.setdefault(layer.name, part.name)
+    return found
 
 
 def speaks_of_average(name: str) -> bool:
     """Whether a key or attribute name says averaged weights: `model_ema`, `swaModel`; not `schema`."""
     words = _NO_LETTER.split(_HUMP.sub("_", name).lower())
     return not _WORDS.isdisjoint(words)
+
+
+def _split(part: Part) -> tuple[_Side, _Side]:
+    """The averaged and the raw layers of a part: all of one sort, or told apart by the first word of their names."""
+    if part.averaged_over is not None or speaks_of_average(part.name):
+        return _all_of(part), _Side(part.name, {})
+    averaged: dict[str, NormLayer] = {}
+    raw: dict[str, NormLayer] = {}
+    for layer in part.layers:
+        name = strip_wrappers(layer.name)
+        first, dot, rest = name.partition(".")
+        if not dot:
+            # mmcv and mmengine register `ema_layer1_0_bn1_weight` beside `layer1.0.bn1.weight`.
+            first, _, rest = name.partition("_")
+        if rest and speaks_of_average(first):
+            averaged[_key(strip_wrappers(rest))] = layer
+        else:
+            raw[_key(name)] = layer
+    return _Side(part.name, averaged), _Side(part.name, raw)
+
+
+def _all_of(part: Part) -> _Side:
+    return _Side(part.name, {_key(strip_wrappers(layer.name)): layer for layer in part.layers})
+
+
+def _key(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _readings(raw: _Side) -> list[_Side]:
+    """The raw weights under their own names, and without the first word: `net.bn1` stands beside `net_ema.bn1`."""
+    inner: dict[str, dict[str, NormLayer]] = {}
+    for layer in raw.layers.values():
+        first, dot, rest = strip_wrappers(layer.name).partition(".")
+        if dot:
+            inner.setdefault(first, {})[_key(rest)] = layer
+    return [side for side in (raw, *(_Side(raw.part, layers) for layers in inner.values())) if side.layers]
+
+
+def _keeps_both(layer: NormLayer) -> bool:
+    return layer.running_mean is not None and layer.running_var is not None
 
 
 def _pairs(averaged: _Side, raw: _Side) -> tuple[tuple[NormLayer, NormLayer], ...]:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from builders import batch_norm, description, part
 
-from bnaudit.averaged_weights import averaged_pairs, speaks_of_average
-from bnaudit.description import NormKind
+from bnaudit.averaged_weights import averaged_pairs, complete_copies, speaks_of_average
+from bnaudit.description import Evidence, NormKind, NormLayer
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,43 @@ def test_one_part_that_holds_both() -> None:
     layers = [batch_norm("model.bn1"), batch_norm("ema_model.module.bn1")]
     (pair,) = averaged_pairs(description(part(layers, "state_dict")))
     assert [(a.name, r.name) for a, r in pair.layers] == [("ema_model.module.bn1", "model.bn1")]
+
+
+@pytest.mark.parametrize(
+    ("averaged", "raw"),
+    [
+        ("ema_model.bn1", "online_model.bn1"),
+        ("net_ema.layer1.0.bn1", "net.layer1.0.bn1"),
+        ("module.ema.module.bn1", "module.net.bn1"),
+        ("ema_layer1_0_bn1", "layer1.0.bn1"),
+        ("ema_bn1", "bn1"),
+    ],
+)
+def test_prefixes_that_trainers_write(averaged: str, raw: str) -> None:
+    (pair,) = averaged_pairs(description(part([batch_norm(raw), batch_norm(averaged)])))
+    assert [(a.name, r.name) for a, r in pair.layers] == [(averaged, raw)]
+
+
+def bare(name: str) -> NormLayer:
+    return batch_norm(name, mean=None, var=None, counter=None, kind=NormKind.UNKNOWN, evidence=Evidence.AFFINE)
+
+
+@pytest.mark.parametrize("name", ["ema.shadow", "4"])
+def test_a_shadow_of_the_parameters_is_a_copy_of_the_complete_part(name: str) -> None:
+    model = part([batch_norm("module.bn1"), batch_norm("module.bn2")], "model")
+    shadow = part([bare("bn1"), bare("bn3")], name)
+    assert complete_copies(description(model, shadow), shadow) == {"bn1": "model"}
+    assert complete_copies(description(model, shadow), model) == {}
+
+
+def test_an_average_of_parameters_in_the_same_state_dict() -> None:
+    both = part([batch_norm("layer1.bn1"), bare("ema_layer1_bn1"), bare("layer2.bn1")], "state_dict")
+    assert complete_copies(description(both), both) == {"ema_layer1_bn1": "state_dict"}
+
+
+def test_parameters_alone_everywhere_are_no_copies() -> None:
+    parts = part([bare("bn1")], "a"), part([bare("bn1")], "b")
+    assert complete_copies(description(*parts), parts[1]) == {}
 
 
 def test_the_raw_part_with_most_in_common_is_taken() -> None:

@@ -10,6 +10,9 @@ A batch norm that tracks statistics and has no stored mean, no stored variance, 
 - a state dict whose `_metadata` says version 2 (PyTorch's batch and instance norm) keeps only weight and bias, while
   the layer at the same place in a sibling block has its statistics.
 
+Where another part of the file has the statistics of the same layers (a shadow of the parameters beside the model),
+there is a note that says so.
+
 Otherwise a layer with nothing but a weight and a bias may be batch norm without its statistics, batch norm without
 tracking, or `InstanceNorm(affine=True)`: the three are byte-identical in a state dict. Then there is one note per
 model, and the verdict *buffers complete* stays open.
@@ -48,7 +51,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bnaudit.description import Carrier, Evidence, NormKind, NormLayer, Part, StoredTensor
+from bnaudit.averaged_weights import complete_copies
+from bnaudit.description import Carrier, Description, Evidence, NormKind, NormLayer, Part, StoredTensor
 from bnaudit.layer_names import sibling_key
 from bnaudit.name_patterns import compress
 from bnaudit.results import Confidence, Hit, Question, Severity
@@ -56,7 +60,8 @@ from bnaudit.rules import Case, rule
 
 _SAVE_ALL = "save the whole state_dict(), buffers too, or measure the statistics again with update_bn"
 _MATERIALIZE = "give the model real tensors before saving: its buffers were on the meta device, offloaded or sharded"
-_GIVE_MODEL = "give the model: its classes tell what these layers are"
+_GIVE = "give the model"
+_GIVE_MODEL = f"{_GIVE} itself (torch.save(model, …), .pt2, ONNX): its classes or calls tell what these layers are"
 _SAYS_BATCH = re.compile(r"(?:^|[^a-z])(?:bn|batch_?norm)|bn\d*$", re.IGNORECASE)
 _NAMES_SHOWN = 3
 
@@ -71,7 +76,7 @@ def missing_running_buffers(case: Case) -> Iterator[Hit]:
             elif empty := _without_values(layer):
                 yield _hit(part, layer, f"{empty} named but without values", _MATERIALIZE)
         if part.carrier is Carrier.STATE_DICT:
-            yield from _bare_layers(part)
+            yield from _bare_layers(case.subject, part)
 
 
 def _hit(part: Part, layer: NormLayer, message: str, advice: str) -> Hit:
@@ -106,22 +111,33 @@ def _is_empty(tensor: StoredTensor) -> bool:
     return tensor.values.size == 0 if tensor.values is not None else not tensor.unread
 
 
-def _bare_layers(part: Part) -> Iterator[Hit]:
+def _bare_layers(subject: Description, part: Part) -> Iterator[Hit]:
     bare = [layer for layer in part.layers if _may_lack_statistics(layer)]
     if not bare:
         return
+    siblings = {sibling_key(layer.name) for layer in part.layers if _keeps_both(layer)}
     complete = {sibling_key(layer.name) for layer in part.layers if layer.metadata_version == 2 and _keeps_both(layer)}
-    open_cases = []
+    copies = complete_copies(subject, part)
+    open_cases, copied = [], []
     for layer in bare:
         if layer.evidence is Evidence.METADATA and sibling_key(layer.name) in complete:
             message = "running_mean and running_var are missing; the same layer of a sibling block has them"
             yield _hit(part, layer, message, _SAVE_ALL)
+        elif layer.name in copies:
+            copied.append(layer)
         else:
             open_cases.append(layer)
+    for other in dict.fromkeys(copies[layer.name] for layer in copied):
+        yield _copy(part, [layer for layer in copied if copies[layer.name] == other], other)
     if any(_keeps_any(layer) for layer in part.layers):
-        open_cases = [layer for layer in open_cases if layer.evidence is Evidence.METADATA or _says_batch(layer)]
+        open_cases = [layer for layer in open_cases if _is_suspect(layer, siblings)]
     if open_cases:
-        yield _cannot_tell(part, open_cases)
+        yield _cannot_tell(part, open_cases, siblings)
+
+
+def _is_suspect(layer: NormLayer, siblings: set[str]) -> bool:
+    """Whether more than its 1-D weight and bias speaks for batch norm in a model whose other layers have statistics."""
+    return layer.evidence is Evidence.METADATA or _says_batch(layer) or sibling_key(layer.name) in siblings
 
 
 def _may_lack_statistics(layer: NormLayer) -> bool:
@@ -148,15 +164,32 @@ def _says_batch(layer: NormLayer) -> bool:
     return _SAYS_BATCH.search(layer.name) is not None
 
 
-def _cannot_tell(part: Part, layers: list[NormLayer]) -> Hit:
+def _copy(part: Part, layers: list[NormLayer], other: str) -> Hit:
+    """Parameters alone, averaged or copied, of layers whose statistics stand elsewhere in the file."""
+    count, same = _count(layers), other == part.name
+    where = "the raw model beside them has" if same else f"{other or 'the rest of the file'} has"
+    return Hit(
+        message=f"parameters alone in {count} ({_listed(part, layers)}): {where} the statistics of these layers",
+        advice="load them over the complete model, and measure the statistics again with update_bn if they differ much",
+        part=part.name,
+        value=len(layers),
+        limit=0,
+        severity=Severity.NOTE,
+        undecided="" if same else f"{part.name or 'a part'} holds parameters alone: load it over {other or 'the rest'}",
+    )
+
+
+def _cannot_tell(part: Part, layers: list[NormLayer], siblings: set[str]) -> Hit:
     by_class = any(layer.evidence is Evidence.METADATA for layer in layers)
     if not any(_keeps_any(layer) for layer in part.layers):
         reading = "no norm layer has statistics: absorbed, dropped or not batch norm, cannot tell"
     elif by_class:
         reading = "statistics dropped, batch norm without tracking or InstanceNorm, cannot tell"
+    elif all(sibling_key(layer.name) in siblings for layer in layers):
+        reading = "sibling blocks have statistics there, and no class version says what these are"
     else:
         reading = "named like batch norm, and nothing else says so"
-    count = f"{len(layers)} norm layer{'s' if len(layers) > 1 else ''}"
+    count = _count(layers)
     return Hit(
         message=f"only a weight and a bias in {count} ({_listed(part, layers)}): {reading}",
         advice=_GIVE_MODEL,
@@ -165,8 +198,12 @@ def _cannot_tell(part: Part, layers: list[NormLayer]) -> Hit:
         limit=0,
         severity=Severity.NOTE,
         confidence=Confidence.MEDIUM if by_class else Confidence.LOW,
-        undecided=f"{count} with only a weight and a bias: give the model",
+        undecided=f"{count} with only a weight and a bias: {_GIVE}",
     )
+
+
+def _count(layers: list[NormLayer]) -> str:
+    return f"{len(layers)} norm layer{'s' if len(layers) > 1 else ''}"
 
 
 def _listed(part: Part, layers: list[NormLayer]) -> str:

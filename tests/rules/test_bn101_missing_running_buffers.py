@@ -103,6 +103,28 @@ def test_without_a_sibling_at_the_same_place_it_cannot_be_told(sibling: NormLaye
     assert "InstanceNorm" in hit.message
 
 
+def test_siblings_count_as_a_hint_where_no_class_version_is_left() -> None:
+    siblings = [batch_norm(f"layer1.{i}.downsample.1") for i in range(2)]
+    hit = only(run(part([*siblings, bare("layer2.0.downsample.1", Evidence.AFFINE, None)])))
+    assert (hit.layer, hit.severity, hit.value) == (None, Severity.NOTE, 1)
+    assert "sibling blocks have statistics there" in hit.message
+    assert "give the model" in hit.undecided
+
+
+def test_a_copy_of_the_parameters_says_where_the_statistics_are() -> None:
+    shadow = [bare(f"bn{i}", Evidence.AFFINE, None) for i in range(3)]
+    hit = only(run(part([batch_norm(f"bn{i}") for i in range(3)], "model"), part(shadow, "ema.shadow")))
+    assert (hit.part, hit.layer, hit.severity, hit.value) == ("ema.shadow", None, Severity.NOTE, 3)
+    assert hit.message == "parameters alone in 3 norm layers (bn{0,1,2}): model has the statistics of these layers"
+    assert hit.undecided == "ema.shadow holds parameters alone: load it over model"
+
+
+def test_an_average_of_parameters_beside_its_model_leaves_nothing_open() -> None:
+    hit = only(run(part([batch_norm("head.bn1"), bare("ema_head_bn1", Evidence.AFFINE, None)])))
+    assert (hit.severity, hit.undecided) == (Severity.NOTE, "")
+    assert "parameters alone" in hit.message
+
+
 def test_batch_norm_stripped_without_tracking_and_instance_norm_are_byte_identical() -> None:
     stripped = torch.nn.BatchNorm2d(3)
     untracked = torch.nn.BatchNorm2d(3, track_running_stats=False)
