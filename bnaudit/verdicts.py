@@ -44,6 +44,8 @@ def _verdict(
         return Verdict(question=question, outcome=Outcome.NOT_CHECKED, reason=reason, needs="the whole set of rules")
     answers = [_DECIDE[question](part) for part in description.parts]
     outcome, reason, needs = min(answers, key=lambda answer: _RANK.index(answer[0]), default=_NOTHING)
+    if outcome is Outcome.PASSED and len(answers) > 1:
+        reason = _of_all(question, description.parts) or reason
     hiding = sum(gap.hides_norms for gap in description.gaps)
     if hiding and outcome is Outcome.PASSED:
         outcome, reason = Outcome.INCONCLUSIVE, f"{_count(hiding, 'part')} of the file not read (BN118)"
@@ -56,12 +58,16 @@ _NOTHING: _Answer = (Outcome.NOT_CHECKED, "no model in the file", "a file that h
 def _buffers(part: Part) -> _Answer:
     if part.hidden:
         return Outcome.INCONCLUSIVE, f"{_count(len(part.hidden), 'module')} hidden from state_dict()", ""
-    batch = [layer for layer in part.layers if layer.running_mean is not None or layer.running_var is not None]
-    if batch:
-        return Outcome.PASSED, f"{_count(len(batch), 'layer')}, none lacks a statistic", ""
+    if keeping := _keeping(part):
+        return Outcome.PASSED, f"{_count(keeping, 'layer')}, none lacks a statistic", ""
     if part.folded:
         return Outcome.PASSED, "no batch norm is left: folded", ""
     return Outcome.PASSED, "no layer here keeps running statistics", ""
+
+
+def _keeping(part: Part) -> int:
+    """Layers that keep running statistics."""
+    return sum(layer.running_mean is not None or layer.running_var is not None for layer in part.layers)
 
 
 def _eval_mode(part: Part) -> _Answer:
@@ -71,10 +77,25 @@ def _eval_mode(part: Part) -> _Answer:
         return Outcome.NOT_CHECKED, "forward() is not in the file", NEEDS_RUN
     if part.carrier is Carrier.SCRIPT and not part.traced:
         return Outcome.NOT_CHECKED, "no call fixes a mode; only a run tells", NEEDS_RUN
-    fixed = [layer for layer in part.layers if layer.graph_training is False]
-    if fixed:
-        return Outcome.PASSED, f"all {len(fixed)} norms are in inference form", ""
-    return Outcome.PASSED, "no operator in training form", ""
+    return Outcome.PASSED, _inference_form(_fixed(part)), ""
+
+
+def _fixed(part: Part) -> int:
+    """Norms that the graph fixes in inference form."""
+    return sum(layer.graph_training is False for layer in part.layers)
+
+
+def _inference_form(norms: int) -> str:
+    return f"{_count(norms, 'norm')}, in inference form" if norms else "no operator in training form"
+
+
+def _of_all(question: Question, parts: Sequence[Part]) -> str:
+    """What passed, counted over the parts of an artifact; "" where the answer for one says it for all."""
+    if question is Question.BUFFERS and (keeping := sum(map(_keeping, parts))):
+        return f"{_count(keeping, 'layer')} in {_count(len(parts), 'part')}, none lacks a statistic"
+    if question is Question.EVAL_MODE:
+        return _inference_form(sum(map(_fixed, parts)))
+    return ""
 
 
 def _neighbours(part: Part) -> _Answer:

@@ -46,6 +46,14 @@ def test_a_state_dict_decides_its_buffers_and_nothing_else() -> None:
     assert set(outcomes.values()) == {Outcome.NOT_CHECKED}
 
 
+def test_what_passed_is_counted_over_all_parts() -> None:
+    model, average = part([batch_norm("bn1"), batch_norm("bn2")], "model"), part([batch_norm("bn1")], "ema")
+    (buffers, *_) = verdicts(description(model, part([], "head"), average), (), ())
+    assert buffers.reason == "3 layers in 3 parts, none lacks a statistic"
+    (_, eval_mode, *_) = verdicts(description(graph(name="a"), graph(name="b")), (), ())
+    assert eval_mode.reason == "2 norms, in inference form"
+
+
 def test_an_inference_graph_proves_its_mode_but_not_its_neighbours() -> None:
     outcomes = decide(graph())
     assert outcomes[Question.EVAL_MODE] is Outcome.PASSED
