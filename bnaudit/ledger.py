@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from bnaudit.description import CUMULATIVE, Carrier, Evidence, NormKind, NormLayer, Part
+from bnaudit.description import CUMULATIVE, Carrier, Evidence, NormKind, NormLayer, Part, StoredTensor
+from bnaudit.modes import keeps_buffers
 from bnaudit.name_patterns import Universe, compress
 from bnaudit.results import LedgerRow
 
 ASSUMED_MOMENTUM = 0.1
 """PyTorch's default, taken where the artifact does not say and marked as assumed."""
+_BEHIND = ("unread", "without values")
+"""Faults that follow the name of the tensor; the others stand before it."""
 
 
 def ledger(parts: Iterable[Part], covers: Callable[[str], bool], one_row_each: bool = False) -> tuple[LedgerRow, ...]:
@@ -82,13 +85,17 @@ def mode(part: Part, layer: NormLayer) -> str:
     """Which statistics the artifact will use, as far as it says."""
     if not _has_modes(layer):
         return "no modes"
-    if layer.statistics_from_input:
+    if layer.statistics_from_input or _has_only_the_batch(layer):
         return "batch, fixed"
     if layer.graph_training is not None:
         return "training, fixed" if layer.graph_training else "eval, fixed"
     if layer.training is not None:
         return "training" if layer.training else "eval"
     return "not saved" if part.carrier is Carrier.STATE_DICT else "unknown"
+
+
+def _has_only_the_batch(layer: NormLayer) -> bool:
+    return layer.kind.is_batch and layer.tracks_statistics is False and not keeps_buffers(layer)
 
 
 def _has_modes(layer: NormLayer) -> bool:
@@ -112,21 +119,24 @@ def state(layer: NormLayer) -> str:
 
 
 def _faults(layer: NormLayer) -> list[str]:
-    import numpy as np
-
     mean, var = layer.running_mean, layer.running_var
     if mean is None and var is None:
         lost = layer.num_batches_tracked is not None or (layer.tracks_statistics is True and layer.kind.is_batch)
         return ["no mean, no variance"] if lost else []
-    faults = []
-    for tensor, name in ((mean, "mean"), (var, "variance")):
-        if tensor is None:
-            faults.append(f"no {name}")
-        elif tensor.values is None:
-            faults.append(f"{name} unread" if tensor.unread else f"{name} without values")
-        elif not np.isfinite(tensor.values).all():
-            faults.append(f"non-finite {name}")
-    return faults
+    found = [(_fault(tensor), name) for tensor, name in ((mean, "mean"), (var, "variance"))]
+    if found[0][0] == found[1][0]:
+        return [found[0][0]] if found[0][0] else []
+    return [f"{name} {fault}" if fault in _BEHIND else f"{fault} {name}" for fault, name in found if fault]
+
+
+def _fault(tensor: StoredTensor | None) -> str:
+    import numpy as np
+
+    if tensor is None:
+        return "no"
+    if tensor.values is None:
+        return "unread" if tensor.unread else "without values"
+    return "" if np.isfinite(tensor.values).all() else "non-finite"
 
 
 def _momentum(layer: NormLayer) -> str:

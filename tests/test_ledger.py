@@ -64,6 +64,13 @@ def test_mode_says_what_the_artifact_says() -> None:
     assert mode(part([], carrier=Carrier.MODULE), batch_norm(kind=NormKind.LAYER, training=True)) == "no modes"
 
 
+def test_a_batch_norm_without_statistics_uses_the_batch_in_every_mode() -> None:
+    module = part([], carrier=Carrier.MODULE)
+    bare = batch_norm(mean=None, var=None, counter=None, training=False, tracks_statistics=False)
+    assert mode(module, bare) == "batch, fixed"
+    assert mode(module, batch_norm(training=False, tracks_statistics=False)) == "eval"
+
+
 def test_only_instance_norms_that_track_have_modes() -> None:
     module = part([], carrier=Carrier.MODULE)
     assert mode(module, batch_norm(kind=NormKind.INSTANCE, training=False, tracks_statistics=False)) == "no modes"
@@ -80,3 +87,5 @@ def test_saved_state_names_what_is_missing() -> None:
     assert state(batch_norm(counter=None, evidence=Evidence.OPERATOR)) == "complete"
     meta = tensor("bn1.running_var", None, absence="on the meta device")
     assert state(batch_norm(var=meta)) == "variance without values"
+    assert state(batch_norm(mean=meta, var=meta)) == "without values"
+    assert state(batch_norm(mean=(float("nan"),), var=(float("inf"),))) == "non-finite"

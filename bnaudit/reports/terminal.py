@@ -103,11 +103,25 @@ def _ledger(console: Console, audit: Audit) -> None:
     by_part: dict[str, list[LedgerRow]] = {}
     for row in audit.ledger:
         by_part.setdefault(row.part, []).append(row)
+    alike: dict[tuple[object, ...], list[str]] = {}
     for part, rows in by_part.items():
+        alike.setdefault(tuple(map(_without_part, rows)), []).append(part)
+    for parts in alike.values():
         if len(by_part) > 1:
-            console.print(Text(f"  part {printable(part) or '(the file itself)'}", style="bold"))
-        console.print(Padding(_ledger_table(rows, console.width - 2), (0, 0, 0, 2)))
+            title = "part" if len(parts) == 1 else f"{len(parts)} parts alike:"
+            console.print(Text(f"  {title} {_part_names(parts, list(by_part))}", style="bold"))
+        console.print(Padding(_ledger_table(by_part[parts[0]], console.width - 2), (0, 0, 0, 2)))
     _ledger_notes(console, audit.ledger)
+
+
+def _without_part(row: LedgerRow) -> tuple[object, ...]:
+    shown = (row.label, len(row.layers), row.kind, row.channels, row.counter, row.residual, row.mode, row.state)
+    return (*shown, row.eps, row.momentum)
+
+
+def _part_names(parts: Sequence[str], universe: Sequence[str]) -> str:
+    patterns = [pattern for pattern, _ in compress(parts, universe)]
+    return ", ".join(printable(pattern) or "(the file itself)" for pattern in patterns)
 
 
 def _ledger_table(rows: Sequence[LedgerRow], width: int) -> Table:
@@ -213,27 +227,33 @@ def _places(members: Sequence[Finding], names: Universe) -> list[Text]:
     by_message: dict[tuple[str, str], list[Finding]] = {}
     for finding in members:
         by_message.setdefault((finding.part, finding.message), []).append(finding)
-    lines = []
-    for (part, message), same in by_message.items():
-        layers = [finding.layer for finding in same if finding.layer is not None]
-        patterns = compress(layers, names)
-        line = Text()
-        if patterns or part:
-            place = ", ".join((pattern or "(root)") for pattern, _ in patterns)
-            where = f"{part}: {place}" if part and place else part or place
-            line.append(printable(where), style="bold")
-            line.append(f" ×{len(layers)}  " if len(layers) > 1 else "  ")
-        line.append(printable(message))
-        line.append(_numbers(same), style="dim")
-        lines.append(line)
-    return lines
+    alike: dict[tuple[str, tuple[str | None, ...]], list[Finding]] = {}
+    for (_, message), same in by_message.items():
+        alike.setdefault((message, tuple(finding.layer for finding in same)), []).extend(same)
+    return [_place(message, same, names) for (message, _), same in alike.items()]
+
+
+def _place(message: str, same: Sequence[Finding], names: Universe) -> Text:
+    """One line: parts in which the same layers are concerned, the layers, what is wrong."""
+    parts = list(dict.fromkeys(finding.part for finding in same))
+    layers = list(dict.fromkeys(finding.layer for finding in same if finding.layer is not None))
+    line = Text()
+    if layers or parts != [""]:
+        within = "" if parts == [""] else _part_names(parts, parts)
+        place = ", ".join((pattern or "(root)") for pattern, _ in compress(layers, names))
+        line.append(f"{within}: {printable(place)}" if within and place else within or printable(place), style="bold")
+        line.append(f" ×{len(same)}  " if len(same) > 1 else "  ")
+    line.append(printable(message))
+    line.append(_numbers(same), style="dim")
+    return line
 
 
 def _numbers(findings: Sequence[Finding]) -> str:
-    # Words among the values repeat the message; they are for programs.
+    # Words among the values repeat the message; they are for programs. So are counts of what it lists.
     values = [finding.value for finding in findings if isinstance(finding.value, (int, float))]
     limits = {finding.limit for finding in findings if isinstance(finding.limit, (int, float))}
-    if not values:
+    counts_only = not limits and all(isinstance(value, int) for value in values)
+    if not values or counts_only or (len(findings) == 1 and number(values[0]) in findings[0].message.split()):
         return ""
     low, high = min(values), max(values)
     shown = number(low) if low == high or low != low else f"{number(low)} … {number(high)}"

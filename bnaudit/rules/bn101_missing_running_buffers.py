@@ -167,7 +167,7 @@ def _says_batch(layer: NormLayer) -> bool:
 def _copy(part: Part, layers: list[NormLayer], other: str) -> Hit:
     """Parameters alone, averaged or copied, of layers whose statistics stand elsewhere in the file."""
     count, same = _count(layers), other == part.name
-    where = "the raw model beside them has" if same else f"{other or 'the rest of the file'} has"
+    where = "the raw model beside them has" if same else f"{_part_name(other)} has"
     return Hit(
         message=f"parameters alone in {count} ({_listed(part, layers)}): {where} the statistics of these layers",
         advice="load them over the complete model, and measure the statistics again with update_bn if they differ much",
@@ -175,8 +175,12 @@ def _copy(part: Part, layers: list[NormLayer], other: str) -> Hit:
         value=len(layers),
         limit=0,
         severity=Severity.NOTE,
-        undecided="" if same else f"{part.name or 'a part'} holds parameters alone: load it over {other or 'the rest'}",
+        undecided="" if same else f"{_part_name(part.name)} is parameters alone: load it over {_part_name(other)}",
     )
+
+
+def _part_name(name: str) -> str:
+    return f"part {name}" if name else "the unnamed part"
 
 
 def _cannot_tell(part: Part, layers: list[NormLayer], siblings: set[str]) -> Hit:

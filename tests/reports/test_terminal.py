@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
+from bnaudit.records import replace
 from bnaudit.reports import View
 from bnaudit.reports.terminal import RENDERER, number, printable
-from bnaudit.results import Audit, Report, Unaudited
+from bnaudit.results import Audit, LedgerRow, Report, Unaudited
 
 Make = Callable[..., Report]
 
@@ -59,6 +60,20 @@ def test_findings_come_worst_first_with_their_layers_compressed_and_the_advice_o
     assert text.index("error BN101") < text.index("warning BN105") < text.index("note BN112")
     group = text[text.index("error BN101") : text.index("error BN106")]
     assert group.count("save the whole state dict") == 1
+
+
+def test_parts_that_are_alike_are_shown_once(make_report: Make, healthy: Audit, faulty: Audit) -> None:
+    def in_part(name: str) -> tuple[LedgerRow, ...]:
+        return tuple(replace(row, part=name) for row in healthy.ledger)
+
+    clients = (*in_part("clients.0"), *in_part("clients.1"), replace(healthy.ledger[0], part="server", kind="group"))
+    shown = lines(make_report(replace(healthy, ledger=clients)))
+    assert "  2 parts alike: clients.{0,1}" in shown
+    assert "  part server" in shown
+    assert "\n".join(shown).count("layer{1,2}.{0,1,2}.bn{1,2} ×12") == 2
+    twice = (*faulty.findings, *(replace(finding, part="ema") for finding in faulty.findings))
+    text = "\n".join(lines(make_report(replace(faulty, findings=twice))))
+    assert "(the file itself), ema: layer1.{0,1,2,5}.bn1 ×8  running_var is not in the file" in text
 
 
 def test_notes_take_one_line_unless_everything_is_asked_for(make_report: Make, faulty: Audit) -> None:

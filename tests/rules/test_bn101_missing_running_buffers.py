@@ -115,8 +115,8 @@ def test_a_copy_of_the_parameters_says_where_the_statistics_are() -> None:
     shadow = [bare(f"bn{i}", Evidence.AFFINE, None) for i in range(3)]
     hit = only(run(part([batch_norm(f"bn{i}") for i in range(3)], "model"), part(shadow, "ema.shadow")))
     assert (hit.part, hit.layer, hit.severity, hit.value) == ("ema.shadow", None, Severity.NOTE, 3)
-    assert hit.message == "parameters alone in 3 norm layers (bn{0,1,2}): model has the statistics of these layers"
-    assert hit.undecided == "ema.shadow holds parameters alone: load it over model"
+    assert hit.message == "parameters alone in 3 norm layers (bn{0,1,2}): part model has the statistics of these layers"
+    assert hit.undecided == "part ema.shadow is parameters alone: load it over part model"
 
 
 def test_an_average_of_parameters_beside_its_model_leaves_nothing_open() -> None:
