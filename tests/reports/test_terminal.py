@@ -72,8 +72,8 @@ def test_parts_that_are_alike_are_shown_once(make_report: Make, healthy: Audit, 
     assert "  part server" in shown
     assert "\n".join(shown).count("layer{1,2}.{0,1,2}.bn{1,2} ×12") == 2
     twice = (*faulty.findings, *(replace(finding, part="ema") for finding in faulty.findings))
-    text = "\n".join(lines(make_report(replace(faulty, findings=twice))))
-    assert "(the file itself), ema: layer1.{0,1,2,5}.bn1 ×8  running_var is not in the file" in text
+    text = " ".join(" ".join(lines(make_report(replace(faulty, findings=twice)))).split())
+    assert "(the file itself), ema: layer1.{0,1,2,5}.bn1 ×8 running_var is not in the file" in text
 
 
 def test_notes_take_one_line_unless_everything_is_asked_for(make_report: Make, faulty: Audit) -> None:
