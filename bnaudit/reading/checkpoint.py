@@ -9,7 +9,6 @@ from bnaudit.description import Artifact, Carrier, Description, Gap, Part, Pickl
 from bnaudit.errors import NotAModelError
 from bnaudit.reading.byte_source import ByteSource
 from bnaudit.reading.checkpoint_walk import Found, walk
-from bnaudit.reading.module_tree import describe_module
 from bnaudit.reading.optimizer_state import steps, whole
 from bnaudit.reading.stand_ins import Call, PickleDict
 from bnaudit.reading.tensor_groups import Owner, describe_dicts, path_text
@@ -39,6 +38,8 @@ def describe_checkpoint(root: object, tensors: TorchTensors, name: str) -> Conte
     found = walk(root, tensors)
     parts, gaps, aliases = describe_dicts(found.dicts, _owners(found, tensors) if found.dicts else None)
     for position, path, call in found.modules:
+        from bnaudit.reading.module_tree import describe_module  # most checkpoints hold no module
+
         part, missing = describe_module(call, tensors, ".".join(path))
         parts.append((position, part))
         gaps.extend(missing)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bnaudit.description import Gap
+from bnaudit.reading.module_objects import as_module
 from bnaudit.reading.module_tensors import ModuleTensors
-from bnaudit.reading.module_tree import is_module
 from bnaudit.reading.optimizer_state import holds_state, is_optimizer, names_optimizer
 from bnaudit.reading.stand_ins import Call, PickleDict
 from bnaudit.reading.tensor_refs import TensorRef
@@ -136,7 +136,7 @@ class _Walk:
         if self._reader.ref(value) is not None:
             self._found.loose += 1
             return True
-        if is_module(value):
+        if as_module(value) is not None:
             self._owners[id(value)] = place.path
             self._found.modules.append((len(self._seen), place.path, value))
             return True
