@@ -68,7 +68,8 @@ def make(kind: str, *arguments: int) -> list[Path]:
 
 
 def inspect(path: Path) -> list[str]:
-    return [PYTHON, "-m", "bnaudit", "inspect", "--static", str(path)]
+    """The command as users have it: the script that installing bnaudit puts beside the interpreter."""
+    return [str(Path(PYTHON).with_name("bnaudit")), "inspect", "--static", str(path)]
 
 
 class Table:
@@ -76,7 +77,7 @@ class Table:
 
     def __init__(self) -> None:
         self.broken = 0
-        print(f"{'measured':<42} {'bnaudit':>10} {'baseline':>10} {'ratio':>7} {'limit':>7}")
+        print(f"{'measured':<48} {'bnaudit':>10} {'baseline':>10} {'ratio':>7} {'limit':>7}")
 
     def line(self, label: str, ours: float, theirs: float, limit: float, unit: str) -> None:
         ratio = ours / theirs
@@ -84,7 +85,7 @@ class Table:
         self.broken += not held
         scale, suffix = (1000, "ms") if unit == "s" else (1, unit)
         print(
-            f"{label:<42} {ours * scale:>7.0f} {suffix:<3}{theirs * scale:>7.0f} {suffix:<3}"
+            f"{label:<48} {ours * scale:>7.0f} {suffix:<3}{theirs * scale:>7.0f} {suffix:<3}"
             f"{ratio:>7.2f} {limit:>7.2f}{'' if held else '  OVER'}",
             flush=True,
         )
@@ -117,7 +118,8 @@ def checkpoints(table: Table, sizes: Sequence[int], rounds: int) -> None:
             )
         share = max(bytes_read(torch_file), bytes_read(safe_file))
         if megabytes >= 2000:
-            table.line(f"{megabytes} MB, share of bytes read", share * 100, 100, 0.01, "%")
+            print(f"    {share:.3%} of the bytes read (limit 1 %)")
+            table.broken += share > 0.01
 
 
 def graph(table: Table, megabytes: int, rounds: int) -> None:
