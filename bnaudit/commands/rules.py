@@ -23,7 +23,7 @@ def command(
     from bnaudit.rules import rules
 
     rows = [(rule.id, rule.name, rule.severity.label, rule.summary) for rule in rules()]
-    write(_markdown(rows) if markdown else _table(rows))
+    write(_markdown(rows) if markdown else _listing(rows))
     return 0
 
 
@@ -35,25 +35,26 @@ def _markdown(rows: list[tuple[str, str, str, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _table(rows: list[tuple[str, str, str, str]]) -> str:
+def _listing(rows: list[tuple[str, str, str, str]]) -> str:
+    """Two lines a rule: a column of summaries beside three others would be twenty characters wide."""
     import io
 
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
+    from rich.padding import Padding
+    from rich.text import Text
 
     from bnaudit.output import view
     from bnaudit.reports.terminal import SEVERITY_STYLES
     from bnaudit.results import Severity
 
     seen = view()
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for title in ("id", "name", "severity", "finds"):
-        table.add_column(title, no_wrap=title != "finds")
-    for id, name, severity, finds in rows:
-        table.add_row(id, name, f"[{SEVERITY_STYLES[Severity[severity.upper()]]}]{severity}[/]", finds)
     buffer = io.StringIO()
-    Console(
+    console = Console(
         file=buffer, width=seen.width, force_terminal=seen.color, color_system="standard" if seen.color else None
-    ).print(table)
+    )
+    for id, name, severity, finds in rows:
+        head = Text(f"{id} ", style="bold")
+        head.append(f"{name}  ", style="bold").append(severity, style=SEVERITY_STYLES[Severity[severity.upper()]])
+        console.print(head)
+        console.print(Padding(Text(finds), (0, 0, 0, 6)))
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
