@@ -42,7 +42,8 @@ def _dropping(module: PickledModule) -> _Found | None:
         return None
     if kind == "dropout":
         return "dropout", probability
-    inherits = module.flag("inplace") is not None and module.number("p") is not None
+    own = {key for key, _ in module.attributes.pairs() if isinstance(key, str) and not key.startswith("_")}
+    inherits = own == {"p", "inplace", "training"}
     return ("dropout", probability) if inherits and not any(True for _ in module.section("_modules")) else None
 
 

@@ -8,6 +8,8 @@ A state dict holds names and values and no code. In order of strength:
 * Class version 2 in `_metadata` with a 1-D weight is batch norm without its statistics or InstanceNorm with affine
   parameters: the kind is UNKNOWN (`Evidence.METADATA`). Version 1 is never PyTorch's batch norm (torchvision's frozen
   one, LayerNorm, GroupNorm), version 3 with statistics is detectron2's frozen one.
+* What keeps only one of mean and variance, beside tensors that batch norm does not have (`running_std`,
+  `running_covar`, EvoNorm's `v`), is another norm and not listed, unless its class version says batch norm.
 * Without a version only names are left (`Evidence.AFFINE`), and they settle a kind only when they spell it.
 """
 
@@ -28,9 +30,16 @@ _BATCH_NORM_VERSION = 2
 _FROZEN_VERSIONS = (1, 3)
 
 
-def judge(layer: str, group: Group, version: int | None, groups: Mapping[str, Group]) -> Verdict | None:
-    """The kind of norm and the evidence for it; None: not a norm layer. `groups` are all layers by name."""
+def judge(
+    layer: str, group: Group, version: int | None, groups: Mapping[str, Group], has_others: bool = False
+) -> Verdict | None:
+    """The kind of norm and the evidence for it; None: not a norm layer, or not one that is understood.
+
+    `groups` are all layers by name; `has_others`: the layer has tensors that a batch norm does not have.
+    """
     if "running_mean" in group or "running_var" in group or "num_batches_tracked" in group:
+        if has_others and _is_torn(group) and version != _BATCH_NORM_VERSION:
+            return None
         return _by_statistics(layer, group, version)
     weight = group.get("weight")
     if weight is None or len(weight[1].shape) != 1:
@@ -43,13 +52,16 @@ def judge(layer: str, group: Group, version: int | None, groups: Mapping[str, Gr
     return (kind, Evidence.AFFINE) if kind is not None else None
 
 
+def _is_torn(group: Group) -> bool:
+    return "running_mean" not in group or "running_var" not in group
+
+
 def _by_statistics(layer: str, group: Group, version: int | None) -> Verdict | None:
     mean, var = group.get("running_mean"), group.get("running_var")
     counted = "num_batches_tracked" in group
     if not counted and version != _BATCH_NORM_VERSION:
-        one_missing = mean is None or var is None
         scalar = any(pair is not None and not pair[1].shape for pair in (mean, var))
-        if (one_missing or scalar) and "weight" not in group and spoken_kind(segments(layer)[0]) is None:
+        if (_is_torn(group) or scalar) and "weight" not in group and spoken_kind(segments(layer)[0]) is None:
             return None  # a moving average of something else
     if not counted and any(pair is not None and is_blob(pair[0]) for pair in (mean, var)):
         return NormKind.FROZEN_BATCH, Evidence.STATISTICS

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from bnaudit.description import CUMULATIVE, Cumulative, Evidence, NormKind, NormLayer, StoredTensor
 from bnaudit.reading.module_objects import PickledModule
 from bnaudit.reading.norm_classes import STATISTICAL, kind_of_class
+from bnaudit.reading.norm_names import ROLES
 
 ReadTensor = Callable[[str, object], StoredTensor]
 """(stored name, the pickled object) -> the tensor."""
@@ -39,12 +40,22 @@ def _is_statistical(module: PickledModule, spoken: NormKind | None) -> bool:
     buffers = [module.tensor_object(key) is not None for key in ("running_mean", "running_var")]
     if all(buffers):
         return True
+    if any(buffers) and not module.class_name.startswith("torch.") and _keeps_others(module):
+        return False
     keeps_contract = module.flag("track_running_stats") is not None and "num_features" in module.attributes
     if keeps_contract and module.number(*_EPSILONS) is not None:
         return True
     # Before 0.4 there was no track_running_stats; a frozen one has no more than its buffers.
     named = spoken in STATISTICAL and (module.registers("running_mean") or module.registers("running_var"))
     return named and ("num_features" in module.attributes or any(buffers))
+
+
+def _keeps_others(module: PickledModule) -> bool:
+    """Whether another statistic or parameter stands in for the missing one (`running_std`, EvoNorm's `v`)."""
+    keys = (
+        key for section in ("_parameters", "_buffers") for key, value in module.section(section) if value is not None
+    )
+    return any(isinstance(key, str) and key not in ROLES and not key.startswith(("weight", "bias")) for key in keys)
 
 
 def _normalizes(module: PickledModule) -> bool:

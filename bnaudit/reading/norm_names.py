@@ -31,12 +31,21 @@ _BLOB_ROLES = {"s": "weight", "b": "bias", "rm": "running_mean", "riv": "running
 _UNDERSCORED = tuple(f"_{leaf}" for leaf in (*_BLOB_ROLES, *(leaf for leaf in ROLES if leaf != "scale")))
 
 
+_FLAX = "batch_stats"
+_FLAX_ROLES = {"mean": "running_mean", "var": "running_var"}
+"""Flax keeps the statistics of `params/BatchNorm_0/scale` under `batch_stats/BatchNorm_0/mean`."""
+
+
 def layer_and_leaf(name: str) -> tuple[str, str]:
     """`module.bn1.weight` -> (`module.bn1`, `weight`); the leaf is "" when it is no tensor that a norm layer has.
 
     Understands dotted names (PyTorch), slashed ones (`bn/gamma:0`, TensorFlow) and underscored ones (`bn_gamma`, MXNet;
     `conv1_bn_riv`, Caffe2). A Caffe2 leaf comes back as the PyTorch one.
     """
+    if name.startswith(_FLAX):
+        layer, _, leaf = name.rpartition(name[len(_FLAX) : len(_FLAX) + 1] or ".")
+        if leaf in _FLAX_ROLES:
+            return f"params{layer.removeprefix(_FLAX)}", _FLAX_ROLES[leaf]
     layer, _, leaf = name.rpartition(".")
     if leaf in ROLES:
         return layer, leaf

@@ -24,11 +24,11 @@ def describe_state_dict(
     How norm layers are told from others: see norm_evidence.
     """
     gaps: list[Gap] = []
-    groups = _group(entries)
+    groups, others = _group(entries)
     known = versions or {}
     layers = []
     for layer, group in groups.items():
-        verdict = judge(layer, group, known.get(layer), groups)
+        verdict = judge(layer, group, known.get(layer), groups, layer in others)
         if verdict is not None:
             layers.append(_layer(layer, group, verdict, known.get(layer), gaps))
     wrappers, averaged_over = _wrappers(entries)
@@ -45,17 +45,23 @@ def describe_state_dict(
     return part, _shortened(gaps, name)
 
 
-def _group(entries: Entries) -> dict[str, Group]:
+def _group(entries: Entries) -> tuple[dict[str, Group], set[str]]:
+    """The tensors that norms have by layer, and the layers that have tensors of other names, too."""
     groups: dict[str, Group] = {}
+    others: set[str] = set()
     for name, ref in entries:
         layer, leaf = layer_and_leaf(name)
         if not leaf:
+            owner, _, own = name.rpartition(".")
+            # Pruning and weight norm write `weight_mask`, `bias_orig` beside the tensors of any layer.
+            if not own.startswith(("weight", "bias")):
+                others.add(owner)
             continue
         group = groups.setdefault(layer, {})
         # A fused convolution of quantization-aware training has its own weight beside the norm's gamma.
         if ROLES[leaf] not in group or leaf in ("gamma", "beta"):
             group[ROLES[leaf]] = (name, ref)
-    return groups
+    return groups, others
 
 
 def _layer(name: str, group: Group, verdict: Verdict, version: int | None, gaps: list[Gap]) -> NormLayer:

@@ -42,6 +42,8 @@ them again on training data: `torch.optim.swa_utils.update_bn(loader, model)`.
 
 - LayerNorm, GroupNorm and RMSNorm have no statistics, and PReLU no bias: never reported. `_metadata` version 1 says
   that a layer is not PyTorch's batch norm, a version above 2 or a weight that is not 1-D that it is another class.
+- What has a mean or a variance alone beside tensors that batch norm does not have, or in a class of another version, is
+  another norm (batch renormalization, EvoNorm).
 - A name such as `bn1` is weak evidence: a note of low confidence, never more.
 - Batch norm with `track_running_stats=False` has no statistics by design: see BN204.
 """
@@ -70,7 +72,11 @@ _NAMES_SHOWN = 3
 def missing_running_buffers(case: Case) -> Iterator[Hit]:
     """One hit per layer where it is proved; one note per part for the layers that cannot be told."""
     for part in case.subject.parts:
+        complete = {layer.metadata_version for layer in part.layers if _keeps_both(layer)}
         for layer in part.layers:
+            # A class of another version keeps what it likes, unless its like in this model keep both.
+            if layer.metadata_version not in (None, 2, *complete):
+                continue
             if missing := _missing(layer):
                 yield _hit(part, layer, f"{missing} missing", _SAVE_ALL)
             elif empty := _without_values(layer):

@@ -40,6 +40,7 @@ or load the statistics from the checkpoint before pruning and cut them with the 
   a convolution fused with the norm.
 - Whether the convolution before the norm has as many outputs is not compared: a state dict does not say what feeds it.
 - A tensor without elements is told by BN101.
+- e3nn's batch norm has a weight and a variance for every channel, a bias and a mean for the scalar ones: silent.
 """
 
 from __future__ import annotations
@@ -64,9 +65,9 @@ def channel_mismatch(case: Case) -> Iterator[Hit]:
         lengths, declared = _lengths(layer), layer.declared_channels
         if part.carrier not in _NAMED_ONLY and declared is not None:
             lengths = {"declared": declared, **lengths}
-        if len(set(lengths.values())) > 1:
+        if len(set(lengths.values())) > 1 and not _is_equivariant(layer, lengths):
             yield _mismatch(part, layer, lengths)
-        elif lengths and declared not in (None, *lengths.values()):
+        elif len(set(lengths.values())) == 1 and declared not in (None, *lengths.values()):
             yield _misnamed(part, layer, declared, lengths.popitem()[1])
 
 
@@ -93,6 +94,15 @@ def _misnamed(part: Part, layer: NormLayer, declared: int | None, length: int) -
 def _is_concerned(layer: NormLayer) -> bool:
     keeps_statistics = layer.running_mean is not None or layer.running_var is not None
     return layer.kind.is_batch or (layer.kind is NormKind.UNKNOWN and keeps_statistics)
+
+
+def _is_equivariant(layer: NormLayer, lengths: dict[str, int]) -> bool:
+    """e3nn's batch norm scales every irreducible representation and shifts the scalar ones alone, which are fewer."""
+    scaled, shifted = ("weight", "running_var"), ("bias", "running_mean")
+    if layer.metadata_version == 2 or not all(name in lengths for name in (*scaled, *shifted)):
+        return False
+    pairs = {(lengths[one], lengths[other]) for one, other in zip(scaled, shifted, strict=True)}
+    return len(lengths) == 4 and len(pairs) == 1 and lengths["weight"] > lengths["bias"]
 
 
 def _lengths(layer: NormLayer) -> dict[str, int]:

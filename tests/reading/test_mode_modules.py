@@ -51,6 +51,7 @@ def differs_in_training(module: nn.Module, shape: tuple[int, ...]) -> bool:
     return not torch.equal(*first)
 
 
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
 def test_a_quantized_dropout_drops_nothing(tmp_path: Path) -> None:
     dropout = torch.ao.nn.quantized.Dropout(0.5)
     x = torch.quantize_per_tensor(torch.randn(64), 0.1, 0, torch.qint8)
@@ -129,6 +130,8 @@ class Sampler(nn.Dropout):
         (LlamaAttention(attention_dropout=0.0), None, None),
         (Sampler(0.3), "dropout", 0.3),
         (Foreign(p=0.3), None, None),
+        # torchvision's RandomErasing acts in eval mode, too
+        (Foreign(p=0.5, scale=(0.02, 0.33), ratio=(0.3, 3.3), value=0, inplace=False), None, None),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else str(value),
 )

@@ -68,6 +68,7 @@ def test_classes_of_torch(tmp_path: Path, made: nn.Module, kind: NormKind | None
 
 
 @pytest.mark.parametrize("made", [quantized.BatchNorm2d(4), intrinsic.quantized.BNReLU2d(4)], ids=str)
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
 def test_quantized_norms_use_their_statistics_whatever_the_flag_says(tmp_path: Path, made: nn.Module) -> None:
     made.running_mean += 1
     first, second = torch.randn(2, 1, 4, 3, 3, generator=torch.Generator().manual_seed(0))
@@ -115,6 +116,20 @@ def test_a_fused_pair_is_listed_by_its_norm(tmp_path: Path) -> None:
         (module("models.BatchLinear", parameters=AFFINE), None),
         (module("models.InstanceHead", parameters=AFFINE, eps=1e-5), None),
         (module("models.ConditionalBatchNorm2d", children={"bn": TENSOR}, num_features=4), None),
+        # one statistic, and another in place of the other: batch renormalization, complex numbers
+        (module("models.BatchRenorm2d", buffers={"running_mean": TENSOR, "running_std": TENSOR}, eps=1e-3), None),
+        (
+            module("models.ComplexBatchNorm2d", buffers={"running_mean": TENSOR, "running_covar": TENSOR}, **SETTINGS),
+            None,
+        ),
+        (
+            module("models.MyBatchNorm2d", buffers={"running_mean": TENSOR, "weight_mask": TENSOR}, **SETTINGS),
+            NormKind.BATCH,
+        ),
+        (
+            module("torch.nn.modules.batchnorm.BatchNorm2d", buffers={"running_mean": TENSOR, "x": TENSOR}, **SETTINGS),
+            NormKind.BATCH,
+        ),
         # norms without statistics
         (module("models.LlamaRMSNorm", parameters={"weight": TENSOR}, variance_epsilon=1e-6), NormKind.RMS),
         (module("models.AdaLayerNorm", children={"norm": TENSOR, "linear": TENSOR}, eps=1e-5), None),

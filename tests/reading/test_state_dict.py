@@ -167,6 +167,35 @@ def test_names_of_tensorflow_mxnet_and_caffe2_are_read() -> None:
     assert (absorbed.name, absorbed.kind) == ("res_conv1_bn", NormKind.UNKNOWN)
 
 
+@pytest.mark.parametrize("separator", ["/", "."])
+def test_the_two_collections_of_flax_are_one_layer(separator: str) -> None:
+    names = ("params/Conv_0/kernel", "params/BatchNorm_0/scale", "params/BatchNorm_0/bias")
+    stored = (*names, "batch_stats/BatchNorm_0/mean", "batch_stats/BatchNorm_0/var")
+    layer = only(described(vectors(*(name.replace("/", separator) for name in stored))))
+    assert (layer.name, layer.kind) == (separator.join(("params", "BatchNorm_0")), NormKind.BATCH)
+    assert [tensor.name.replace(separator, "/") for tensor in layer.tensors] == list(stored[1:])
+
+
+@pytest.mark.parametrize("own", ["running_std", "running_covar", "v"])
+def test_a_norm_with_tensors_of_its_own_lacks_nothing(own: str) -> None:
+    other = vectors("norm.weight", "norm.bias", "norm.running_mean", f"norm.{own}")
+    assert described(other).layers == ()
+    torn = only(described({key: other[key] for key in ("norm.weight", "norm.bias", "norm.running_mean")}))
+    assert torn.running_var is None
+    pruned = only(described(other | vectors("norm.weight_mask", "norm.running_var")))
+    assert pruned.kind is NormKind.BATCH
+
+
+def test_a_torn_batch_norm_keeps_being_one_whatever_else_it_holds() -> None:
+    module = nn.Sequential(nn.BatchNorm1d(3))
+    module[0].register_buffer("running_max", torch.ones(3))
+    state = module.state_dict()
+    del state["0.running_var"]
+    assert only(described(state, metadata=True)).kind is NormKind.BATCH
+    pruned = vectors("bn.weight_orig", "bn.weight_mask", "bn.bias", "bn.running_mean")
+    assert only(described(pruned)).running_var is None
+
+
 def test_moving_averages_of_other_things_are_no_norms() -> None:
     assert described(vectors("center.running_mean", "loss.running_var")).layers == ()
     scalars = {"reward.running_mean": torch.tensor(0.0), "reward.running_var": torch.tensor(1.0)}

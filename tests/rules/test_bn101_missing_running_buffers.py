@@ -64,6 +64,14 @@ def test_a_graph_node_without_statistics_whose_tracking_is_unknown_is_silent() -
     assert run(part([layer], carrier=Carrier.PROGRAM)) == []
 
 
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_class_of_another_version_keeps_what_it_likes_unless_its_like_keep_both(version: int) -> None:
+    torn = batch_norm("bn1", var=None, counter=None, metadata_version=version)
+    assert run(part([torn, batch_norm("bn2", metadata_version=2)])) == []
+    hit = only(run(part([torn, batch_norm("bn2", counter=None, metadata_version=version)])))
+    assert hit.layer == "bn1"
+
+
 @pytest.mark.parametrize("which", ["mean", "var"])
 def test_a_name_without_values_is_missing(which: str) -> None:
     absent = tensor(f"bn1.running_{which}", None, absence="on the meta device")

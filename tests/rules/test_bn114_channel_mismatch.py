@@ -46,6 +46,13 @@ def test_a_stale_number_of_features_is_a_note(carrier: Carrier) -> None:
     assert torch.equal(norm(x), expected)
 
 
+def test_the_batch_norm_of_e3nn_has_fewer_means_than_variances() -> None:
+    e3nn: dict[str, Any] = {"mean": (0, 1), "beta": (0, 1), "counter": None}
+    assert run(part([batch_norm(**e3nn), batch_norm(metadata_version=1, **e3nn)])) == []
+    assert len(run(part([batch_norm(metadata_version=2, **e3nn)]))) == 1
+    assert len(run(part([batch_norm(**{**e3nn, "beta": (0, 1, 2)})]))) == 1
+
+
 @pytest.mark.parametrize(
     "changes",
     [
