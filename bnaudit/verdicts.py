@@ -91,8 +91,10 @@ def _inference_form(norms: int) -> str:
 
 def _of_all(question: Question, parts: Sequence[Part]) -> str:
     """What passed, counted over the parts of an artifact; "" where the answer for one says it for all."""
-    if question is Question.BUFFERS and (keeping := sum(map(_keeping, parts))):
-        return f"{_count(keeping, 'layer')} in {_count(len(parts), 'part')}, none lacks a statistic"
+    keeping = [number for number in map(_keeping, parts) if number]
+    if question is Question.BUFFERS and keeping:
+        within = f" in {len(keeping)} parts" if len(keeping) > 1 else ""
+        return f"{_count(sum(keeping), 'layer')}{within}, none lacks a statistic"
     if question is Question.EVAL_MODE:
         return _inference_form(sum(map(_fixed, parts)))
     return ""

@@ -49,7 +49,9 @@ def test_a_state_dict_decides_its_buffers_and_nothing_else() -> None:
 def test_what_passed_is_counted_over_all_parts() -> None:
     model, average = part([batch_norm("bn1"), batch_norm("bn2")], "model"), part([batch_norm("bn1")], "ema")
     (buffers, *_) = verdicts(description(model, part([], "head"), average), (), ())
-    assert buffers.reason == "3 layers in 3 parts, none lacks a statistic"
+    assert buffers.reason == "3 layers in 2 parts, none lacks a statistic"
+    (buffers, *_) = verdicts(description(part([], "head"), average), (), ())
+    assert buffers.reason == "1 layer, none lacks a statistic"
     (_, eval_mode, *_) = verdicts(description(graph(name="a"), graph(name="b")), (), ())
     assert eval_mode.reason == "2 norms, in inference form"
 
