@@ -9,8 +9,8 @@ class Caps(Record):
     """Upper limits of one reading. The defaults leave room for the largest published checkpoints."""
 
     pickle_opcodes: int = 10_000_000
-    """Opcodes executed over all pickles of one file (about a microsecond each)."""
-    pickle_memory: int = 512 << 20
+    """Opcodes executed over all pickles of one file (up to half a microsecond each)."""
+    pickle_memory: int = 448 << 20
     """Bytes of memory that the values of all pickles of one file take, estimated from above."""
     pickle_depth: int = 2_000
     """Containers nested in one another."""

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from bnaudit.reading.pickle_normal_forms import is_special, normal_form
-from bnaudit.reading.pickle_state import CALL_UNITS, Handler, PickleState
+from bnaudit.reading.pickle_state import (
+    CALL_BYTES,
+    DICT_BYTES,
+    IDENTITY_BYTES,
+    PAIR_BYTES,
+    Handler,
+    PickleState,
+    text_bytes,
+)
 from bnaudit.reading.stand_ins import Call, Global, PersistentId, PickleDict
 
 _LONGEST_NAME = 4096
-_IMPORT_UNITS = 8
+_PERSISTENT_BYTES = 60
 
 
 def _global(state: PickleState) -> None:
@@ -16,7 +24,6 @@ def _global(state: PickleState) -> None:
 
 
 def _named(state: PickleState, module: bytes, name: bytes) -> Global:
-    state.units += _IMPORT_UNITS
     try:
         return state.imports.named(module.decode(), name.decode())
     except UnicodeDecodeError:
@@ -27,7 +34,6 @@ def _stack_global(state: PickleState) -> None:
     name, module = state.stack.pop(), state.stack.pop()
     if not isinstance(name, str) or not isinstance(module, str):
         raise state.malformed("an import whose name is no text")
-    state.units += _IMPORT_UNITS
     state.stack.append(state.imports.named(module, name))
 
 
@@ -53,21 +59,21 @@ def _new_object_ex(state: PickleState) -> None:
 
 def _inst(state: PickleState) -> None:
     callee = _named(state, state.line(_LONGEST_NAME), state.line(_LONGEST_NAME))
-    args = tuple(state.above_mark())
+    args = state.taken()
     state.stack.append(_call(state, callee, args))
 
 
 def _obj(state: PickleState) -> None:
-    values = state.above_mark()
+    values = state.taken()
     if not values:
         raise state.malformed("an object without a class")
-    state.stack.append(_call(state, values[0], tuple(values[1:])))
+    state.stack.append(_call(state, values[0], values[1:]))
 
 
 def _call(state: PickleState, callee: object, args: object) -> object:
     if not isinstance(args, tuple):
         raise state.malformed("arguments that are no tuple")
-    state.units += CALL_UNITS
+    state.memory += CALL_BYTES
     state.imports.called(callee, args)
     if isinstance(callee, Global) and is_special(callee):
         return normal_form(state, callee, args)
@@ -88,7 +94,9 @@ def _build(state: PickleState) -> None:
         if given:  # unpickling ignores an empty state
             raise state.malformed("a state for something that is no object")
     elif isinstance(given, PickleDict) and isinstance(target.state, PickleDict):
-        state.meter.charge(state.source, len(given) + len(target.state))
+        size = len(given) + len(target.state)
+        state.memory += DICT_BYTES + (PAIR_BYTES + IDENTITY_BYTES) * size
+        state.charge(size)
         merged = PickleDict()
         for key, value in [*target.state.pairs(), *given.pairs()]:
             merged[key] = value
@@ -99,6 +107,7 @@ def _build(state: PickleState) -> None:
 
 def _pers_id(state: PickleState) -> None:
     line = state.line(_LONGEST_NAME)
+    state.memory += text_bytes(line)
     state.stack.append(_persistent(state, line.decode("latin-1")))
 
 
@@ -110,7 +119,7 @@ def _bin_pers_id(state: PickleState) -> None:
 
 
 def _persistent(state: PickleState, pid: object) -> PersistentId:
-    state.units += 1
+    state.memory += _PERSISTENT_BYTES
     made = PersistentId(pid)
     state.persistent_ids.append(made)
     return made

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from bnaudit.reading.pickle_state import CALL_UNITS, DICT_UNITS, Handler, PickleState
+from bnaudit.reading.pickle_state import (
+    CALL_BYTES,
+    DICT_BYTES,
+    IDENTITY_BYTES,
+    ITEM_BYTES,
+    LIST_BYTES,
+    PAIR_BYTES,
+    TUPLE_BYTES,
+    Handler,
+    PickleState,
+)
 from bnaudit.reading.stand_ins import Call, PickleDict
 
 
@@ -11,38 +21,37 @@ def _empty_tuple(state: PickleState) -> None:
 
 
 def _tuple(state: PickleState) -> None:
-    values = tuple(state.above_mark())
-    state.units += 1
+    values = state.taken()
     state.stack.append(values)
 
 
 def _tuple1(state: PickleState) -> None:
-    state.units += 1
+    state.memory += TUPLE_BYTES
     state.stack[-1] = (state.stack[-1],)
 
 
 def _tuple2(state: PickleState) -> None:
     stack = state.stack
-    state.units += 1
+    state.memory += TUPLE_BYTES
     second = stack.pop()
     stack[-1] = (stack[-1], second)
 
 
 def _tuple3(state: PickleState) -> None:
     stack = state.stack
-    state.units += 1
+    state.memory += TUPLE_BYTES
     third, second = stack.pop(), stack.pop()
     stack[-1] = (stack[-1], second, third)
 
 
 def _empty_list(state: PickleState) -> None:
-    state.units += 1
+    state.memory += LIST_BYTES
     state.stack.append([])
 
 
 def _list(state: PickleState) -> None:
     values = state.above_mark()
-    state.units += 1
+    state.memory += LIST_BYTES + ITEM_BYTES * len(values)
     state.stack.append(values)
 
 
@@ -50,6 +59,7 @@ def _append(state: PickleState) -> None:
     value = state.stack.pop()
     target = state.stack[-1]
     if isinstance(target, list):
+        state.memory += ITEM_BYTES
         target.append(value)
     else:
         _extend(state, target, [value])
@@ -61,6 +71,7 @@ def _appends(state: PickleState) -> None:
 
 
 def _extend(state: PickleState, target: object, values: list[object]) -> None:
+    state.memory += ITEM_BYTES * len(values)
     if isinstance(target, list):
         target.extend(values)
     elif not state.imports.modified(target):
@@ -71,13 +82,13 @@ def _values_of(state: PickleState, target: object) -> list[object]:
     if not isinstance(target, Call):
         raise state.malformed("it appends to something that is no list")
     if target.appended is None:
-        state.units += 1
+        state.memory += LIST_BYTES
         target.appended = []
     return target.appended
 
 
 def _empty_set(state: PickleState) -> None:
-    state.units += CALL_UNITS
+    state.memory += CALL_BYTES + LIST_BYTES
     made = Call(state.imports.builtin("set"), ())
     made.appended = []
     state.stack.append(made)
@@ -85,20 +96,20 @@ def _empty_set(state: PickleState) -> None:
 
 def _frozen_set(state: PickleState) -> None:
     values = state.above_mark()
-    state.units += CALL_UNITS
+    state.memory += CALL_BYTES + LIST_BYTES + ITEM_BYTES * len(values)
     made = Call(state.imports.builtin("frozenset"), ())
     made.appended = values
     state.stack.append(made)
 
 
 def _empty_dict(state: PickleState) -> None:
-    state.units += DICT_UNITS
+    state.memory += DICT_BYTES
     state.stack.append(PickleDict())
 
 
 def _dict(state: PickleState) -> None:
     values = state.above_mark()
-    state.units += DICT_UNITS
+    state.memory += DICT_BYTES
     made = PickleDict()
     _fill(state, made, values)
     state.stack.append(made)
@@ -134,16 +145,16 @@ def _assign_to_list(state: PickleState, target: list[object], values: list[objec
 def _fill(state: PickleState, target: PickleDict, values: list[object]) -> None:
     if len(values) % 2:
         raise state.malformed("a key without a value")
-    state.units += len(values) // 2
     for key, value in zip(values[::2], values[1::2], strict=True):
         target[key] = value
+    state.memory += (PAIR_BYTES if target.plain else PAIR_BYTES + IDENTITY_BYTES) * (len(values) // 2)
 
 
 def _pairs_of(state: PickleState, target: object) -> PickleDict:
     if not isinstance(target, Call):
         raise state.malformed("it sets items of something that is no dict")
     if target.items is None:
-        state.units += DICT_UNITS
+        state.memory += DICT_BYTES
         target.items = PickleDict()
     return target.items
 

@@ -12,6 +12,7 @@ from bnaudit.reading.stand_ins import Call, Fetched, Global, LazyBytes, Persiste
 
 _MOST_IMPORTS = 100_000
 _LONGEST_TEXT = 60
+_RECORD_BYTES, _NAMING_BYTES = 800, 60
 _MOST_ARGUMENTS = 6
 _ATTRIBUTE_ACCESS = frozenset(
     f"{module}.{name}" for module in ("builtins", "__builtin__") for name in ("getattr", "setattr", "delattr")
@@ -50,15 +51,18 @@ class ImportLog:
     Give one to `pickle_machine.run` to have the imports even of a pickle that breaks off.
     """
 
-    __slots__ = ("_builtins", "_globals", "_records")
+    __slots__ = ("_builtins", "_globals", "_records", "uncharged")
 
     def __init__(self) -> None:
         self._builtins = {name: Global("builtins", name) for name in ("set", "frozenset")}
         self._globals: dict[tuple[str, str], Global] = {}
         self._records: dict[Global | tuple[str, bool], _Record] = {}
+        self.uncharged = 0
+        """Bytes of memory that no meter has counted yet."""
 
     def named(self, module: str, name: str) -> Global:
         """The one stand-in of a name."""
+        self.uncharged += _NAMING_BYTES
         found = self._globals.get((module, name))
         if found is None:
             found = self._globals[module, name] = Global(module, name)
@@ -77,6 +81,7 @@ class ImportLog:
             return
         if not record.called:
             record.called = True
+            self.uncharged += _RECORD_BYTES
             record.arguments = tuple(render(argument) for argument in args[:_MOST_ARGUMENTS])
         if record.name in _ATTRIBUTE_ACCESS and args and is_foreign(args[0]):
             record.foreign = True
@@ -93,6 +98,7 @@ class ImportLog:
         """Record that unpickling would fetch an attribute, and what stands for it; None: getattr refuses these."""
         made = fetched(callee, args)
         if made is not None:
+            self.uncharged += _NAMING_BYTES + 4 * len(made.full_name)
             key = made.full_name, made.foreign
             if key not in self._records:
                 self._add(key, _Record(made.full_name, fetched=True, foreign=made.foreign))
@@ -144,8 +150,9 @@ class ImportLog:
 
     def _add(self, key: Global | tuple[str, bool], record: _Record) -> None:
         if len(self._records) >= _MOST_IMPORTS:
-            raise CapExceededError(f"more than {_MOST_IMPORTS} imports", where="pickle", cap="pickle_opcodes")
+            raise CapExceededError(f"more than {_MOST_IMPORTS} imports", where="pickle", cap="pickle_memory")
         self._records[key] = record
+        self.uncharged += _RECORD_BYTES + 8 * len(record.name)
 
 
 def _printable(name: str) -> str:

@@ -19,7 +19,7 @@ from bnaudit.reading.pickle_state import Handler, OpcodeMeter, PickleState
 
 __all__ = ["ImportLog", "OpcodeMeter", "Pickled", "run"]
 
-_BATCH = 4096
+_BATCH = 1024
 """Opcodes between two looks at the meter."""
 
 
@@ -81,10 +81,10 @@ def _execute(state: PickleState) -> None:
                     position = 0
                 state.pos = position + 1
                 handlers[state.data[position]](state)
-            state.meter.charge(state.source, _BATCH, state.units)
-            state.units = used = 0
+            state.charge(_BATCH)
+            used = 0
     except Stopped:
-        state.meter.charge(state.source, used, state.units)
+        state.charge(used)
         if not state.stack:
             raise state.malformed("it ends without a value") from None
 

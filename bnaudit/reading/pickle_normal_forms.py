@@ -11,7 +11,16 @@ from __future__ import annotations
 from bnaudit.errors import MalformedError
 from bnaudit.reading.byte_source import MemorySource
 from bnaudit.reading.pickle_attributes import is_attribute_access
-from bnaudit.reading.pickle_state import EmbeddedFile, PickleState
+from bnaudit.reading.pickle_state import (
+    DICT_BYTES,
+    IDENTITY_BYTES,
+    ITEM_BYTES,
+    LAZY_BYTES,
+    PAIR_BYTES,
+    EmbeddedFile,
+    PickleState,
+    text_bytes,
+)
 from bnaudit.reading.stand_ins import Call, Global, LazyBytes, PickleDict
 
 _BUILTINS = ("builtins", "__builtin__")
@@ -30,6 +39,8 @@ _RECONSTRUCTORS = frozenset(("copyreg._reconstructor", "copy_reg._reconstructor"
 _NEW_OBJECTS = frozenset(("copyreg.__newobj__", "copy_reg.__newobj__"))
 _NEW_OBJECTS_EX = frozenset(("copyreg.__newobj_ex__", "copy_reg.__newobj_ex__"))
 _SPECIAL = _MAPPINGS | _SEQUENCES | _BYTES | {_ENCODE, _EMBEDDED} | _RECONSTRUCTORS | _NEW_OBJECTS | _NEW_OBJECTS_EX
+_FETCH_STEPS = 3
+"""Opcodes that take as long as naming an attribute."""
 _LATIN1 = ("latin1", "latin-1")
 
 
@@ -61,9 +72,11 @@ def normal_form(state: PickleState, callee: Global, args: tuple[object, ...]) ->
     made: object = None
     if name == _ENCODE or name in _BYTES:
         made = _bytes(name, args)
+        state.memory += text_bytes(made) if isinstance(made, bytes) else LAZY_BYTES
     elif name == _EMBEDDED:
         made = _embedded(state, callee, args)
     elif is_attribute_access(callee):
+        state.charge(_FETCH_STEPS)
         made = state.imports.fetched(callee, args)
     elif name not in _MAPPINGS and name not in _SEQUENCES:
         made = _construct(state, name, args)
@@ -132,11 +145,15 @@ def _fill(state: PickleState, made: Call, args: tuple[object, ...]) -> None:
         return
     (given,) = args
     if isinstance(given, PickleDict):
-        state.meter.charge(state.source, len(given), len(given))
+        state.memory += DICT_BYTES + (PAIR_BYTES + IDENTITY_BYTES) * len(given)
+        state.charge(len(given))
         _fill_items(made, list(given.pairs()))
     elif isinstance(given, (list, tuple)):
-        state.meter.charge(state.source, len(given), len(given))
-        if made.callee_name not in _MAPPINGS:
+        is_mapping = made.callee_name in _MAPPINGS
+        each = PAIR_BYTES + IDENTITY_BYTES if is_mapping else ITEM_BYTES
+        state.memory += DICT_BYTES + each * len(given)
+        state.charge(len(given))
+        if not is_mapping:
             made.appended = list(given)
         elif all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in given):
             _fill_items(made, [(pair[0], pair[1]) for pair in given if isinstance(pair, (list, tuple))])

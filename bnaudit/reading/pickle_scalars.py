@@ -7,10 +7,13 @@ from struct import Struct
 from bnaudit.reading.pickle_state import Handler, HugeInteger, PickleState
 
 _LONGEST_INTEGER = 64
+_LONGEST_DIGITS = 156
+"""A sign and the digits of 64 bytes."""
 _LONGEST_NUMBER = 1 << 20
 _int32 = Struct("<i").unpack_from
 _uint16 = Struct("<H").unpack_from
 _float64 = Struct(">d").unpack_from
+_NUMBER_BYTES, _HUGE_BYTES = 33, 150
 
 
 def _none(state: PickleState) -> None:
@@ -26,6 +29,7 @@ def _false(state: PickleState) -> None:
 
 
 def _bin_int(state: PickleState) -> None:
+    state.memory += _NUMBER_BYTES
     state.stack.append(_int32(state.data, state.pos)[0])
     state.pos += 4
 
@@ -36,11 +40,13 @@ def _bin_int1(state: PickleState) -> None:
 
 
 def _bin_int2(state: PickleState) -> None:
+    state.memory += _NUMBER_BYTES
     state.stack.append(_uint16(state.data, state.pos)[0])
     state.pos += 2
 
 
 def _bin_float(state: PickleState) -> None:
+    state.memory += _NUMBER_BYTES
     state.stack.append(_float64(state.data, state.pos)[0])
     state.pos += 8
 
@@ -61,9 +67,11 @@ def _long4(state: PickleState) -> None:
 
 def _push_integer(state: PickleState, length: int) -> None:
     if length > _LONGEST_INTEGER:
+        state.memory += _HUGE_BYTES
         state.skip(length)
         state.stack.append(HugeInteger(length))
     else:
+        state.memory += _NUMBER_BYTES + length
         state.stack.append(int.from_bytes(state.take(length), "little", signed=True))
 
 
@@ -81,7 +89,8 @@ def _long_line(state: PickleState) -> None:
 
 
 def _parse_integer(state: PickleState, digits: bytes) -> int | HugeInteger:
-    if len(digits) > 2 * _LONGEST_INTEGER:
+    state.memory += _HUGE_BYTES
+    if len(digits) > _LONGEST_DIGITS:
         return HugeInteger(len(digits))
     try:
         return int(digits, 0)
@@ -90,6 +99,7 @@ def _parse_integer(state: PickleState, digits: bytes) -> int | HugeInteger:
 
 
 def _float_line(state: PickleState) -> None:
+    state.memory += _NUMBER_BYTES
     try:
         state.stack.append(float(state.line(_LONGEST_NUMBER)))
     except ValueError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 
 from bnaudit.errors import CapExceededError
-from bnaudit.reading.pickle_state import Handler, PickleState
+from bnaudit.reading.pickle_state import MEMO_BYTES, Handler, PickleState
 
 _LONGEST_INDEX = 20
 _uint32 = Struct("<I").unpack_from
@@ -56,24 +56,24 @@ def _long_bin_get(state: PickleState) -> None:
 
 
 def _put(state: PickleState) -> None:
-    state.units += 1
+    state.memory += MEMO_BYTES
     state.memo[_memo_index(state)] = state.stack[-1]
 
 
 def _bin_put(state: PickleState) -> None:
-    state.units += 1
+    state.memory += MEMO_BYTES
     state.memo[state.data[state.pos]] = state.stack[-1]
     state.pos += 1
 
 
 def _long_bin_put(state: PickleState) -> None:
-    state.units += 1
+    state.memory += MEMO_BYTES
     state.memo[_uint32(state.data, state.pos)[0]] = state.stack[-1]
     state.pos += 4
 
 
 def _memoize(state: PickleState) -> None:
-    state.units += 1
+    state.memory += MEMO_BYTES
     state.memo[len(state.memo)] = state.stack[-1]
 
 

@@ -6,7 +6,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from bnaudit.errors import MalformedError
-from bnaudit.reading.pickle_state import Handler, PickleState
+from bnaudit.reading.pickle_state import LAZY_BYTES, Handler, PickleState, text_bytes
 from bnaudit.reading.stand_ins import LazyBytes
 
 if TYPE_CHECKING:
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 LONGEST_INLINE = 4096
 """Longer bytes and text stay in the file as LazyBytes."""
+_TEXT_BYTES = 80
+_LINE_STEPS, _ESCAPE_STEPS = 3, 2
+"""Opcodes that take as long as a line of text and as one escape in it."""
 _ESCAPES = {
     b"\n": b"",
     b"\\": b"\\",
@@ -45,22 +48,29 @@ class EscapedLine(LazyBytes):
 
 def _string_line(state: PickleState) -> None:
     """A quoted Python 2 string. Bytes stay what they are as Latin-1 text."""
+    state.charge(_LINE_STEPS)
     start, line = state.offset, state.line(state.source.caps.value_bytes)
     quoted = line.strip()
     if len(quoted) < 2 or quoted[0] != quoted[-1] or quoted[:1] not in (b"'", b'"'):
         raise state.malformed("a string without quotes")
+    state.memory += LAZY_BYTES
     if len(quoted) > LONGEST_INLINE:
         first = start + line.index(quoted) + 1
         state.stack.append(EscapedLine(state.source, first, len(quoted) - 2, text=False))
     else:
+        state.charge(_ESCAPE_STEPS * quoted.count(b"\\"))
+        state.memory += len(quoted)
         state.stack.append(_unescape(quoted[1:-1]).decode("latin-1"))
 
 
 def _unicode_line(state: PickleState) -> None:
+    state.charge(_LINE_STEPS)
     start, line = state.offset, state.line(state.source.caps.value_bytes)
+    state.memory += LAZY_BYTES
     if len(line) > LONGEST_INLINE:
         state.stack.append(EscapedLine(state.source, start, len(line), text=True))
     else:
+        state.memory += 4 * len(line)
         state.stack.append(_unescape_text(line))
 
 
@@ -93,6 +103,7 @@ def _unescape_text(raw: bytes) -> str:
 def _short_bin_string(state: PickleState) -> None:
     length = state.data[state.pos]
     state.pos += 1
+    state.memory += _TEXT_BYTES + length
     state.stack.append(state.take(length).decode("latin-1"))
 
 
@@ -105,12 +116,14 @@ def _bin_string(state: PickleState) -> None:
     if length > LONGEST_INLINE:
         _push_lazy(state, length, text=False)
     else:
+        state.memory += _TEXT_BYTES + length
         state.stack.append(state.take(length).decode("latin-1"))
 
 
 def _short_bin_bytes(state: PickleState) -> None:
     length = state.data[state.pos]
     state.pos += 1
+    state.memory += _TEXT_BYTES + length
     state.stack.append(state.take(length))
 
 
@@ -130,6 +143,7 @@ def _push_bytes(state: PickleState, length: int) -> None:
     if length > LONGEST_INLINE:
         _push_lazy(state, length, text=False)
     else:
+        state.memory += _TEXT_BYTES + length
         state.stack.append(state.take(length))
 
 
@@ -156,13 +170,16 @@ def _push_text(state: PickleState, length: int) -> None:
         _push_lazy(state, length, text=True)
         return
     try:
-        state.stack.append(state.take(length).decode("utf-8", "surrogatepass"))
+        text = state.take(length).decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
         raise state.malformed("text that is not UTF-8") from None
+    state.memory += text_bytes(text)
+    state.stack.append(text)
 
 
 def _push_lazy(state: PickleState, length: int, text: bool) -> None:
     start = state.offset
+    state.memory += LAZY_BYTES
     state.skip(length)
     state.stack.append(LazyBytes(state.source, start, length, text))
 

@@ -87,11 +87,11 @@ class PickleDict:
     identity, because hashing a hostile key can crash the interpreter.
     """
 
-    __slots__ = ("_by_token", "_plain")
+    __slots__ = ("_by_token", "plain")
 
     def __init__(self) -> None:
         self._by_token: dict[object, object] = {}
-        self._plain = True
+        self.plain = True
         """Whether every token is the key itself."""
 
     def __len__(self) -> int:
@@ -101,7 +101,7 @@ class PickleDict:
         if isinstance(key, (str, int, float, bytes)) or key is None:
             self._by_token[key] = value
         else:
-            self._plain = False
+            self.plain = False
             self._by_token[_Identity(key)] = value
 
     def __contains__(self, key: str) -> bool:
@@ -113,7 +113,7 @@ class PickleDict:
 
     def pairs(self) -> Iterator[tuple[object, object]]:
         """Keys and values in insertion order."""
-        if self._plain:
+        if self.plain:
             return iter(self._by_token.items())
         return ((t.key if isinstance(t, _Identity) else t, value) for t, value in self._by_token.items())
 

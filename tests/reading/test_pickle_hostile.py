@@ -25,7 +25,7 @@ from bnaudit.reading.pickle_imports import ImportLog, render
 from bnaudit.reading.pickle_machine import Pickled, run
 from bnaudit.reading.stand_ins import Call, PickleDict
 
-SMALL_CAPS = Caps(pickle_opcodes=200_000)
+SMALL_CAPS = Caps(pickle_opcodes=200_000, pickle_memory=10 << 20)
 
 
 @pytest.fixture(scope="module")
@@ -196,12 +196,14 @@ def test_the_meter_stops_endless_work(capped: MemoryFiles) -> None:
     refilled = b"\x80\x02](" + b"N" * 50_000 + b"e\x85q\x00"
     attacks = {
         "opcodes": b"\x80\x02" + b"N0" * 300_000 + b".",
+        "escapes": (b"S'" + b"\\x41" * 1000 + b"'\n0") * 120 + b"N.",
+        "texts": b"\x80\x04" + (b"\x8c\xfe\xf0\x9f\x98\x80" + b"a" * 250) * 15_000 + b".",
         "dicts": b"\x80\x02" + b"}" * 150_000 + b".",
         "states": merged + b"h\x00b" * 50_000 + b".",
         "sets": refilled + b"c__builtin__\nset\nq\x010" + b"h\x01h\x00R0" * 30_000 + b"N.",
     }
     for data in attacks.values():
-        with at_most(15, 60), pytest.raises(CapExceededError, match="pickle_opcodes"):
+        with at_most(15, 13), pytest.raises(CapExceededError, match=r"pickle_opcodes|pickle_memory"):
             run(capped.source(data))
 
 

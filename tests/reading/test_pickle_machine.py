@@ -76,6 +76,8 @@ def test_reads_special_values_under_every_protocol(protocol: int) -> None:
         2**31 - 1,
         -(2**31),
         2**63,
+        2**511 - 1,
+        -(2**511),
         -1,
         255,
         256,
@@ -94,7 +96,7 @@ def test_reads_special_values_under_every_protocol(protocol: int) -> None:
 
     found = python_value(root(pickle.dumps(value, protocol)))
 
-    assert [*found[:13], bytearray(found[13]), *found[14:]] == value
+    assert [*found[:15], bytearray(found[15]), *found[16:]] == value
     assert math.copysign(1, found[2]) == -1
     nan = root(pickle.dumps(math.nan, protocol))
     assert isinstance(nan, float) and math.isnan(nan)
