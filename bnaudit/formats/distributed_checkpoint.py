@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bnaudit.description import Artifact, Carrier, Description, Part
+from bnaudit.errors import UnreadableError
 from bnaudit.formats import Candidate, Format
 
 NAME = "torch.distributed.checkpoint"
@@ -16,11 +17,13 @@ def claims(candidate: Candidate) -> bool:
     """A folder with a pickled `.metadata` and files of pieces beside it."""
     if candidate.source is not None:
         return False
+    from bnaudit.reading.byte_source import ByteSource
+
     try:
-        with (candidate.path / _METADATA).open("rb") as file:
-            pickled = file.read(1) == b"\x80"
+        with ByteSource.open(candidate.path / _METADATA) as source:
+            pickled = source.head(1) == b"\x80"
         return pickled and any(candidate.path.glob("*.distcp"))
-    except OSError:
+    except (OSError, UnreadableError):
         return False
 
 
