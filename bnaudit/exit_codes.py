@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 
 from bnaudit.errors import BnauditError
+from bnaudit.printable import printable
 
 FAILED = 2
 INTERRUPTED = 130
@@ -21,7 +22,7 @@ def exit_code(command: Callable[[], int]) -> int:
     try:
         return command()
     except BnauditError as error:
-        sys.stderr.write(f"bnaudit: {error}\n")
+        sys.stderr.write(f"bnaudit: {printable(str(error))}\n")
         return FAILED
     except KeyboardInterrupt:
         sys.stderr.write("bnaudit: interrupted\n")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from bnaudit.auditing import audit
 from bnaudit.output import view, write
+from bnaudit.printable import printable
 from bnaudit.reports import renderer
 from bnaudit.settings import Settings
 
@@ -49,6 +50,8 @@ class _ProgressBar:
         """Say which artifact is being read."""
         if total < 2 or not sys.stderr.isatty():
             return
+        from rich.markup import escape
+
         if self._bar is None or self._task is None:
             from rich.console import Console
             from rich.progress import Progress
@@ -56,4 +59,4 @@ class _ProgressBar:
             self._bar = Progress(console=Console(stderr=True), transient=True)
             self._task = self._bar.add_task("", total=total)
             self._bar.start()
-        self._bar.update(self._task, completed=position, description=path.name)
+        self._bar.update(self._task, completed=position, description=escape(printable(path.name)))

@@ -15,7 +15,7 @@ import bnaudit
 PACKAGE = Path(bnaudit.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 LEVELS = (
-    ("errors", "records", "plugins"),
+    ("errors", "records", "plugins", "printable"),
     ("caps",),
     ("description", "layer_names"),
     ("results", "arithmetic", "name_patterns", "modes", "pickle_names"),

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bnaudit.name_patterns import Universe, compress
+from bnaudit.printable import printable
 from bnaudit.reports import Renderer, View
 from bnaudit.results import Audit, Finding, LedgerRow, Outcome, Question, Report, Severity
 
@@ -348,13 +349,6 @@ def _last_line(console: Console, report: Report, view: View) -> None:
     total = ", ".join(counted for _, counted in _counts(report.findings)) or "no findings"
     line = Text(f"{total} · exit {code}: {meaning}", style="bold" if code else "")
     console.print(line)
-
-
-def printable(text: str) -> str:
-    """The text without what a hostile name could do to a terminal: control, format and surrogate characters."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def number(value: float | int | str) -> str:

@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
+from bnaudit.printable import printable
 from bnaudit.records import replace
 from bnaudit.reports import View
-from bnaudit.reports.terminal import RENDERER, number, printable
+from bnaudit.reports.terminal import RENDERER, number
 from bnaudit.results import Audit, LedgerRow, Report, Unaudited
 
 Make = Callable[..., Report]
