@@ -16,7 +16,9 @@ from bnaudit.errors import MalformedError
 
 _START = re.compile(r"^(?=(?:class|def) )", re.MULTILINE)
 _NAME = re.compile(r"(?:class|def) (\w+)")
-_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'')
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*("?)|\'(?:[^\'\\\n]|\\.)*(\'?)')
+"""One that is not closed ends with its line: searching on from each of its quotes would take the square of it."""
+_TRIPLE_QUOTES = ('"""', "'''")
 _BRACKETS = re.compile(r"[][(){}]")
 _KEYWORD = "|".join(kwlist)
 _KEYWORD_ATTRIBUTE = re.compile(rf"(?<=\.)({_KEYWORD})\b|^(  )({_KEYWORD})(?= : )", re.MULTILINE)
@@ -41,6 +43,8 @@ def parse_definition(text: str, where: str) -> ast.ClassDef | ast.FunctionDef:
 
     Raises MalformedError when it is no code that TorchScript writes, or too deep to parse.
     """
+    if any(quotes in text for quotes in _TRIPLE_QUOTES):  # TorchScript escapes every quote in a string
+        raise _unreadable(where, "a string in three quotes")
     if _longest_chain(text) > _CHAIN:
         raise _unreadable(where, "an expression is too long")
     with warnings.catch_warnings():
@@ -74,13 +78,18 @@ def _longest_chain(text: str) -> int:
     if len(text) <= _CHAIN:
         return 0
     longest = length = depth = 0
-    for line in _STRING.sub("''", text).split("\n"):
+    for line in _STRING.sub(_without_content, text).split("\n"):
         for bracket in _BRACKETS.findall(line):
             depth += 1 if bracket in "([{" else -1
         first, *rest = line.split(",")
         longest = max(longest, length + len(first), *(len(piece) for piece in rest))
         length = (len(rest[-1]) if rest else length + len(first)) if depth > 0 or line.endswith("\\") else 0
     return longest
+
+
+def _without_content(string: re.Match[str]) -> str:
+    """Nothing in a string is code; what follows a quote that is never closed may be, and is one piece."""
+    return "''" if string[1] or string[2] else string[0].replace(",", " ")
 
 
 def _unreadable(where: str, why: str) -> MalformedError:
