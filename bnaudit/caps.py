@@ -12,6 +12,10 @@ class Caps(Record):
     """Opcodes executed over all pickles of one file (up to half a microsecond each)."""
     pickle_memory: int = 448 << 20
     """Bytes of memory that the values of all pickles of one file take, estimated from above."""
+    pickle_objects: int = 1_000_000
+    """Objects of one checkpoint that are looked into for models; tensors and modules count for several."""
+    norm_layers: int = 30_000
+    """Norm layers of one checkpoint; a thousand take about a tenth of a second."""
     pickle_depth: int = 2_000
     """Containers nested in one another."""
     value_bytes: int = 64 << 20

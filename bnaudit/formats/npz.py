@@ -28,6 +28,7 @@ def read(candidate: Candidate) -> Description:
     """Reads the header of every array and the values of norm layers. Raises UnreadableError."""
     from bnaudit.reading.npy_header import NpyTensor
     from bnaudit.reading.state_dict import describe_state_dict
+    from bnaudit.reading.tally import Tally
     from bnaudit.reading.zip_directory import ZipDirectory
 
     source = candidate.source
@@ -36,7 +37,7 @@ def read(candidate: Candidate) -> Description:
     archive = ZipDirectory(source)
     longest = _LONGEST_PACKED if sum(map(archive.size, archive.names)) > source.size else source.size
     entries = [(name.removesuffix(".npy"), _tensor(archive, name, longest)) for name in archive.names]
-    part, gaps = describe_state_dict("", entries, None)
+    part, gaps = describe_state_dict("", entries, None, Tally(source.caps, source.name))
     objects = [Gap(where=name, why=_OBJECTS) for name, ref in entries if isinstance(ref, NpyTensor) and ref.is_object]
     return Description(
         artifact=Artifact(path=str(source.path), format=NAME, size=source.size, bytes_read=source.bytes_read),

@@ -22,12 +22,13 @@ def read(candidate: Candidate) -> Description:
     """Reads the header and the bytes of norm layers. Raises UnreadableError."""
     from bnaudit.reading.safetensors_header import SafetensorsFile
     from bnaudit.reading.state_dict import describe_state_dict
+    from bnaudit.reading.tally import Tally
 
     source = candidate.source
     if source is None:
         raise UnreadableError(f"{candidate.path} is a folder", remedy="give the file in it")
     file = SafetensorsFile(source)
-    part, gaps = describe_state_dict("", list(file.tensors.items()), None)
+    part, gaps = describe_state_dict("", list(file.tensors.items()), None, Tally(source.caps, source.name))
     return Description(
         artifact=Artifact(
             path=str(source.path),

@@ -10,7 +10,7 @@ from bnaudit.errors import NotAModelError
 from bnaudit.reading.byte_source import ByteSource
 from bnaudit.reading.checkpoint_walk import Found, walk
 from bnaudit.reading.optimizer_state import steps, whole
-from bnaudit.reading.stand_ins import Call, PickleDict
+from bnaudit.reading.tally import Tally
 from bnaudit.reading.tensor_groups import Owner, describe_dicts, path_text
 from bnaudit.reading.torch_tensors import TorchTensors
 
@@ -30,17 +30,18 @@ class Contents(NamedTuple):
     remarks: tuple[str, ...]
 
 
-def describe_checkpoint(root: object, tensors: TorchTensors, name: str) -> Contents:
+def describe_checkpoint(root: object, tensors: TorchTensors, name: str, tally: Tally) -> Contents:
     """The models in the value `root` of a pickle; `name` is the file's, for messages.
 
-    Raises NotAModelError when there is neither a tensor nor a module nor an optimizer in it.
+    Raises NotAModelError when there is neither a tensor nor a module nor an optimizer in it, CapExceededError when
+    there is more than the tally allows.
     """
-    found = walk(root, tensors)
-    parts, gaps, aliases = describe_dicts(found.dicts, _owners(found, tensors) if found.dicts else None)
+    found = walk(root, tensors, tally)
+    parts, gaps, aliases = describe_dicts(found.dicts, _owners(found, tensors, tally), tally)
     for position, path, call in found.modules:
         from bnaudit.reading.module_tree import describe_module  # most checkpoints hold no module
 
-        part, missing = describe_module(call, tensors, ".".join(path))
+        part, missing = describe_module(call, tensors, ".".join(path), tally)
         parts.append((position, part))
         gaps.extend(missing)
     repeated = [f"{path_text(second)} is the same object as {path_text(first)}" for second, first in found.twice]
@@ -65,7 +66,7 @@ def description(
 
     Raises what describe_checkpoint raises.
     """
-    contents = describe_checkpoint(root, tensors, source.name)
+    contents = describe_checkpoint(root, tensors, source.name, Tally(source.caps, source.name))
     return Description(
         artifact=Artifact(
             path=str(source.path),
@@ -84,30 +85,13 @@ def description(
     )
 
 
-def _owners(found: Found, tensors: TorchTensors) -> list[Owner]:
-    """The first modules of the file with the identities of their tensors; one without an identity is left out."""
-    return [(path, _identities(call, tensors)) for _, path, call in found.modules[:_MOST_OWNERS]]
+def _owners(found: Found, tensors: TorchTensors, tally: Tally) -> list[Owner]:
+    """The first modules of the file with the identities of their tensors."""
+    if not found.modules or not found.dicts:
+        return []
+    from bnaudit.reading.module_tree import tensor_identities
 
-
-def _identities(module: Call, tensors: TorchTensors) -> frozenset[object]:
-    identities: set[object] = set()
-    seen: set[int] = set()
-    stack: list[object] = [module]
-    while stack:
-        value = stack.pop()
-        if not isinstance(value, (Call, PickleDict, list, tuple)) or id(value) in seen:
-            continue
-        seen.add(id(value))
-        ref = tensors.tensor(value) if isinstance(value, Call) else None
-        if ref is not None:
-            identities.add(ref.identity)
-        elif isinstance(value, Call):
-            stack.extend((value.state, value.items, value.args))
-        elif isinstance(value, PickleDict):
-            stack.extend(item for _, item in value.pairs())
-        else:
-            stack.extend(value)
-    return frozenset(identities - {None})
+    return [(path, tensor_identities(call, tensors, tally)) for _, path, call in found.modules[:_MOST_OWNERS]]
 
 
 def _without_model(found: Found, has_optimizer: bool, name: str) -> Part:

@@ -6,13 +6,14 @@ and as deep as they are long.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from bnaudit.description import Gap
 from bnaudit.reading.module_objects import as_module
 from bnaudit.reading.module_tensors import ModuleTensors
 from bnaudit.reading.optimizer_state import holds_state, is_optimizer, names_optimizer
 from bnaudit.reading.stand_ins import Call, PickleDict
+from bnaudit.reading.tally import TENSOR, Tally
 from bnaudit.reading.tensor_refs import TensorRef
 from bnaudit.reading.torch_tensors import TorchTensors
 
@@ -86,31 +87,40 @@ class Found:
 _TELLING = frozenset(("global_step", "global_steps", "pytorch-lightning_version", "ds_version"))
 
 
-def walk(root: object, tensors: TorchTensors) -> Found:
-    """Everything under `root`, the value of a pickle. Nothing is read but the pickle itself."""
-    return _Walk(tensors).run(root)
+def walk(root: object, tensors: TorchTensors, tally: Tally | None = None) -> Found:
+    """Everything under `root`, the value of a pickle. Nothing is read but the pickle itself.
+
+    Raises CapExceededError when there is more than the tally allows.
+    """
+    return _Walk(tensors, tally if tally is not None else Tally()).run(root)
 
 
 class _Walk:
-    __slots__ = ("_found", "_naming", "_owners", "_reader", "_searched", "_seen", "_stack", "_tensors")
+    __slots__ = ("_found", "_naming", "_owners", "_reader", "_searched", "_seen", "_stack", "_tally", "_tensors")
 
-    def __init__(self, tensors: TorchTensors) -> None:
+    def __init__(self, tensors: TorchTensors, tally: Tally) -> None:
+        self._tally = tally
         self._tensors = tensors
         self._reader = ModuleTensors(tensors)
         self._found = Found()
         self._seen: set[int] = set()
         self._owners: dict[int, Path] = {}
-        self._stack: list[tuple[_Place, object]] = []
+        self._stack: list[Iterator[tuple[_Place, object]]] = []
         self._naming = 0
         self._searched = 0
 
     def run(self, root: object) -> Found:
-        self._stack.append((_Place(None, ""), root))
+        self._stack.append(iter([(_Place(None, ""), root)]))
         while self._stack:
-            self._visit(*self._stack.pop())
+            item = next(self._stack[-1], None)
+            if item is None:
+                self._stack.pop()
+            else:
+                self._visit(*item)
         return self._found
 
     def _visit(self, place: _Place, value: object) -> None:
+        self._tally.objects()
         if id(value) in self._seen:
             if id(value) in self._owners and len(self._found.twice) < _MOST_REPEATED:
                 self._found.twice.append((place.path, self._owners[id(value)]))
@@ -148,7 +158,8 @@ class _Walk:
 
     def _visit_pairs(self, place: _Place, value: object, pairs: PickleDict) -> None:
         entries: list[tuple[str, TensorRef]] = []
-        inner: list[tuple[object, object]] = []
+        keys: list[object] = []
+        inner: list[object] = []
         for key, item in pairs.pairs():
             if type(item) in _PLAIN:
                 if isinstance(key, str) and key in _TELLING:
@@ -156,16 +167,18 @@ class _Walk:
                 continue
             ref = self._reader.ref(item) if isinstance(item, Call) else None
             if ref is not None:
+                self._tally.objects(TENSOR)
                 entries.append((_text(key), ref))
             elif names_optimizer(_text(key)) and self._is_optimizer(item):
                 self._found.optimizers.append(item)
             elif key != "_metadata":
-                inner.append((key, item))
+                keys.append(key)
+                inner.append(item)
         if entries and self._affords(place, entries):
             held = TensorDict(len(self._seen), place.path, _versions(value, pairs), entries)
             self._owners[id(value)] = held.path
             self._found.dicts.append(held)
-        self._push(place, inner)
+        self._push(place, zip(keys, inner, strict=True))
 
     def _is_optimizer(self, value: object) -> bool:
         """Whether what is called an optimizer holds its state; only the first ones are searched."""
@@ -188,13 +201,14 @@ class _Walk:
     def _push_attributes(self, place: _Place, value: Call) -> None:
         states = value.state if isinstance(value.state, tuple) else (value.state,)
         held = (*states, value.args, value.appended)
-        self._stack.extend((place, part) for part in reversed(held) if part and isinstance(part, _CONTAINERS))
+        self._stack.append((place, part) for part in held if isinstance(part, _CONTAINERS) and part)
 
     def _push(self, place: _Place, items: Iterable[tuple[object, object]]) -> None:
-        inner = [
-            (_Place(place, _text(key)[:_LONGEST_KEY]), item) for key, item in items if isinstance(item, _CONTAINERS)
-        ]
-        self._stack.extend(reversed(inner))
+        self._stack.append(
+            (_Place(place, _text(key)[:_LONGEST_KEY]), item)
+            for key, item in items
+            if isinstance(item, _CONTAINERS) and item
+        )
 
     def _gap(self, place: _Place, why: str) -> None:
         self._found.gaps.append(Gap(where=".".join(place.path), why=why))

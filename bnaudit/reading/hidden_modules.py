@@ -8,18 +8,21 @@ from bnaudit.reading.mode_modules import mode_dependent
 from bnaudit.reading.module_objects import PickledModule, as_module
 from bnaudit.reading.module_walk import Located, Walker
 from bnaudit.reading.norm_modules import norm_layer
-from bnaudit.reading.object_places import Place, inside, inside_module
+from bnaudit.reading.object_places import Place, breadth, inside, inside_module
+from bnaudit.reading.tally import Tally
 
 
-def hidden_modules(registered: list[Located]) -> tuple[tuple[HiddenModule, ...], Walker]:
+def hidden_modules(registered: list[Located], tally: Tally | None = None) -> tuple[tuple[HiddenModule, ...], Walker]:
     """The modules outside `registered` that hold something eval(), state_dict() or to() would have to reach.
 
     What is registered below another hidden module is that one's. A module without parameters, buffers and modes (a
     ReLU, a loss) loses nothing by being hidden and is not listed. Takes time in proportion to the size of the pickle.
-    The second value is the walker that listed what is in them, with its gaps.
+    The second value is the walker that listed what is in them, with its gaps. Raises CapExceededError when there is
+    more to look into than the tally allows.
     """
-    walker = Walker(id(located.module.call) for located in registered)
-    met = _unregistered(registered, walker.seen)
+    tally = tally if tally is not None else Tally()
+    walker = Walker((id(located.module.call) for located in registered), tally)
+    met = _unregistered(registered, walker.seen, tally)
     below_others = {id(child) for place in met for _, child in _module(place).section("_modules")}
     hidden = []
     for place in met:
@@ -30,18 +33,20 @@ def hidden_modules(registered: list[Located]) -> tuple[tuple[HiddenModule, ...],
     return tuple(hidden), walker
 
 
-def _unregistered(registered: list[Located], known: set[int]) -> list[Place]:
+def _unregistered(registered: list[Located], known: set[int], tally: Tally) -> list[Place]:
     """Every module that is reachable from the registered ones and is none of them, in the order of the attributes."""
     met: list[Place] = []
     looked: set[int] = set()
     for located in registered:
         root = Place(None, "", located.path, None)
+        tally.objects(breadth(located.module.attributes))
         waiting = inside_module(root, located.module, children=False)[::-1]
         while waiting:
             place = waiting.pop()
             if id(place.value) in looked or id(place.value) in known:
                 continue
             looked.add(id(place.value))
+            tally.objects(1 + breadth(place.value))
             module = as_module(place.value)
             if module is None:
                 waiting.extend(reversed(inside(place)))

@@ -64,6 +64,12 @@ class PickledModule:
         value = self.attributes.get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
+    @property
+    def entries(self) -> int:
+        """How many children, parameters and buffers it has, empty ones counted."""
+        sections = (mapping_of(self.attributes.get(section)) for section in SECTIONS)
+        return sum(len(section) for section in sections if section is not None)
+
     def section(self, name: str) -> Iterator[tuple[object, object]]:
         """The entries of `_modules`, `_parameters` or `_buffers`, empty ones included."""
         return pairs_of(self.attributes.get(name))

@@ -102,5 +102,11 @@ def trainable_and_frozen(located: Iterable[Located], tensors: ModuleTensors) -> 
     return flags.count(True), flags.count(False)
 
 
+def identities(located: Iterable[Located], tensors: ModuleTensors) -> frozenset[object]:
+    """The identities of all parameters and buffers of the modules that have one."""
+    values = (value for entry in located for value in _entries(entry.module, "_parameters", "_buffers"))
+    return frozenset(ref.identity for ref in map(tensors.ref, values) if ref is not None and ref.identity is not None)
+
+
 def _entries(module: PickledModule, *sections: str) -> Iterable[object]:
     return (value for section in sections for _, value in module.section(section) if value is not None)

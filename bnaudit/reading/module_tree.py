@@ -7,10 +7,11 @@ from bnaudit.reading.frozen_blocks import with_blocks
 from bnaudit.reading.hidden_modules import hidden_modules
 from bnaudit.reading.mode_modules import mode_dependent
 from bnaudit.reading.module_objects import PickledModule, as_module, mapping_of
-from bnaudit.reading.module_tensors import ModuleTensors, Tensors, census, trainable_and_frozen
+from bnaudit.reading.module_tensors import ModuleTensors, Tensors, census, identities, trainable_and_frozen
 from bnaudit.reading.module_walk import Located, Walker
 from bnaudit.reading.norm_modules import norm_layer
 from bnaudit.reading.stand_ins import Call
+from bnaudit.reading.tally import PART, Tally
 
 _INNER = ("module", "_orig_mod", "_fsdp_wrapped_module")
 """Under which name wrappers register the model."""
@@ -23,20 +24,26 @@ def is_module(value: object) -> bool:
     return as_module(value) is not None
 
 
-def describe_module(root: Call, tensors: Tensors, name: str) -> tuple[Part, tuple[Gap, ...]]:
+def describe_module(
+    root: Call, tensors: Tensors, name: str, tally: Tally | None = None
+) -> tuple[Part, tuple[Gap, ...]]:
     """The model `root` as the part called `name`, and what of it could not be read.
 
     Layers carry their dotted paths below the root, in the order of `named_modules()`; modules that occur twice are
     listed once. Reads the values of norm layers' tensors and of no others. `root` is a module (`is_module`).
+
+    Raises CapExceededError when there is more than the tally allows.
     """
     module = as_module(root)
     if module is None:
         raise TypeError("describe_module was given an object that is no module")
-    walker, reader = Walker(), ModuleTensors(tensors)
+    tally = tally if tally is not None else Tally()
+    tally.objects(PART)
+    walker, reader = Walker(tally=tally), ModuleTensors(tensors)
     located = walker.walk("", module)
-    layers, others = _split(located, reader)
+    layers, others = _split(located, reader, tally)
     layers = with_blocks(layers, located, reader)
-    hidden, hidden_walker = hidden_modules(located)
+    hidden, hidden_walker = hidden_modules(located, tally)
     wrappers, averaged_over = _wrappers(module, reader)
     trainable, frozen = trainable_and_frozen(others, reader)
     counted = census(located, reader)
@@ -56,7 +63,17 @@ def describe_module(root: Call, tensors: Tensors, name: str) -> tuple[Part, tupl
     return part, (*walker.gaps, *hidden_walker.gaps, *reader.gaps)
 
 
-def _split(located: list[Located], reader: ModuleTensors) -> tuple[list[NormLayer], list[Located]]:
+def tensor_identities(root: Call, tensors: Tensors, tally: Tally) -> frozenset[object]:
+    """The identities of all parameters and buffers of the model `root` that have one.
+
+    Raises CapExceededError when there are more modules than the tally allows.
+    """
+    module = as_module(root)
+    located = Walker(tally=tally).walk("", module) if module is not None else []
+    return identities(located, ModuleTensors(tensors))
+
+
+def _split(located: list[Located], reader: ModuleTensors, tally: Tally) -> tuple[list[NormLayer], list[Located]]:
     """The norm layers, and the modules that are none."""
     layers, others = [], []
     for path, module in located:
@@ -64,6 +81,7 @@ def _split(located: list[Located], reader: ModuleTensors) -> tuple[list[NormLaye
         if layer is None:
             others.append(Located(path, module))
         else:
+            tally.layer()
             layers.append(layer)
     return layers, others
 

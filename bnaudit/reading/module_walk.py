@@ -8,6 +8,7 @@ from typing import NamedTuple
 from bnaudit.description import Gap
 from bnaudit.reading.module_objects import PickledModule, as_module, names_quantized
 from bnaudit.reading.stand_ins import Call
+from bnaudit.reading.tally import MODULE, Tally
 
 MOST_NAMING = 16 << 20
 """Characters of all module paths together; 100,000 modules with paths of 100 characters need two thirds of it."""
@@ -27,21 +28,27 @@ class Walker:
     `seen` holds the identities of all modules listed so far; `gaps` what could not be looked into.
     """
 
-    __slots__ = ("_naming", "gaps", "seen")
+    __slots__ = ("_naming", "_tally", "gaps", "seen")
 
-    def __init__(self, seen: Iterable[int] = ()) -> None:
+    def __init__(self, seen: Iterable[int] = (), tally: Tally | None = None) -> None:
         self.seen = set(seen)
+        self._tally = tally if tally is not None else Tally()
         self.gaps: list[Gap] = []
         self._naming = 0
 
     def walk(self, path: str, root: PickledModule) -> list[Located]:
-        """The root and the modules registered below it in the order of `named_modules()`."""
+        """The root and the modules registered below it in the order of `named_modules()`.
+
+        Raises CapExceededError when there are more than the tally allows.
+        """
         found: list[Located] = []
         waiting: list[Located] = [Located(path, root)]
         while waiting:
             located = waiting.pop()
             if id(located.module.call) in self.seen:
+                self._tally.objects()
                 continue
+            self._tally.objects(MODULE + located.module.entries)
             if not self.affords(located.path):
                 break
             self.seen.add(id(located.module.call))

@@ -9,6 +9,7 @@ _LONGEST_PATH = 300
 _MOST_STEPS = 300
 _INERT = ("torch._utils.", "torch._tensor.", "torch.storage.", "torch.Size", "numpy.")
 """Calls that make tensors and arrays: nothing but numbers is inside."""
+_HOLDING = (Call, list, tuple, PickleDict)
 _GETATTR = ("builtins.getattr", "__builtin__.getattr")
 _PARTIAL = "functools.partial"
 
@@ -47,6 +48,19 @@ def inside_module(place: Place, module: PickledModule, *, children: bool) -> lis
         elif key not in ("_parameters", "_buffers"):
             found += _kept(place, "", f".{key}" if isinstance(key, str) else "", value)
     return found
+
+
+def breadth(value: object) -> int:
+    """How many objects stand directly in another that may hold something themselves: at most these become places."""
+    if isinstance(value, (list, tuple)):
+        return sum(isinstance(item, _HOLDING) for item in value)
+    if isinstance(value, PickleDict):
+        keys = 0 if value.plain else len(value)
+        return keys + sum(isinstance(item, _HOLDING) for _, item in value.pairs())
+    if isinstance(value, Call):
+        state = value.state if isinstance(value.state, tuple) else (value.state,)
+        return sum(map(breadth, (value.args, value.kwargs, value.appended, value.items, *state)))
+    return 0
 
 
 def inside(place: Place) -> list[Place]:

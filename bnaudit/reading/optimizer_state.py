@@ -75,14 +75,19 @@ def whole(value: object) -> int | None:
 
 def _step_values(optimizers: list[object]) -> Iterator[object]:
     """`step` of every parameter: optimizers stand alone, in lists, or in dicts by name."""
+    seen: set[int] = set()
     for value in optimizers:
-        for pairs in _states(value, depth=3):
+        for pairs in _states(value, 3, seen):
             for _, parameter in pairs.pairs():
                 if isinstance(parameter, PickleDict) and "step" in parameter:
                     yield parameter.get("step")
 
 
-def _states(value: object, depth: int) -> Iterator[PickleDict]:
+def _states(value: object, depth: int, seen: set[int]) -> Iterator[PickleDict]:
+    """The states in an optimizer or in a container of some, each once: lists may hold one another many times."""
+    if not isinstance(value, (PickleDict, Call, list, tuple)) or id(value) in seen:
+        return
+    seen.add(id(value))
     pairs = value if isinstance(value, PickleDict) else None
     if isinstance(value, Call):
         pairs = value.items or (value.state if isinstance(value.state, PickleDict) else None)
@@ -94,7 +99,7 @@ def _states(value: object, depth: int) -> Iterator[PickleDict]:
     elif depth > 0:
         inner = [item for _, item in pairs.pairs()] if pairs is not None else value
         for item in inner if isinstance(inner, (list, tuple)) else ():
-            yield from _states(item, depth - 1)
+            yield from _states(item, depth - 1, seen)
 
 
 def _has_groups(pairs: PickleDict) -> bool:

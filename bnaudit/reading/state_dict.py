@@ -8,6 +8,7 @@ from bnaudit.description import Carrier, Evidence, Gap, NormKind, NormLayer, Par
 from bnaudit.errors import UnreadableError
 from bnaudit.reading.norm_evidence import Group, Verdict, judge
 from bnaudit.reading.norm_names import ROLES, layer_and_leaf
+from bnaudit.reading.tally import Tally
 from bnaudit.reading.tensor_refs import TensorRef, stored
 
 _MOST_GAPS = 20
@@ -16,13 +17,15 @@ Entries = Sequence[tuple[str, TensorRef]]
 
 
 def describe_state_dict(
-    name: str, entries: Entries, versions: Mapping[str, int] | None
+    name: str, entries: Entries, versions: Mapping[str, int] | None, tally: Tally | None = None
 ) -> tuple[Part, tuple[Gap, ...]]:
     """The part called `name` that holds these tensors, and what of its norm layers could not be read.
 
     `versions` are the class versions of the state dict's `_metadata` by layer name, None when it has none.
-    How norm layers are told from others: see norm_evidence.
+    How norm layers are told from others: see norm_evidence. Raises CapExceededError when there are more of them than
+    the tally allows.
     """
+    tally = tally if tally is not None else Tally()
     gaps: list[Gap] = []
     groups, others = _group(entries)
     known = versions or {}
@@ -30,6 +33,7 @@ def describe_state_dict(
     for layer, group in groups.items():
         verdict = judge(layer, group, known.get(layer), groups, layer in others)
         if verdict is not None:
+            tally.layer()
             layers.append(_layer(layer, group, verdict, known.get(layer), gaps))
     wrappers, averaged_over = _wrappers(entries)
     part = Part(

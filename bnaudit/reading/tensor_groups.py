@@ -8,6 +8,7 @@ from bnaudit.description import Gap, Part
 from bnaudit.reading.checkpoint_walk import Path, TensorDict
 from bnaudit.reading.norm_names import layer_and_leaf
 from bnaudit.reading.state_dict import describe_state_dict
+from bnaudit.reading.tally import PART, Tally
 from bnaudit.reading.tensor_refs import TensorRef
 
 Owner = tuple[Path, frozenset[object]]
@@ -15,18 +16,21 @@ Owner = tuple[Path, frozenset[object]]
 
 
 def describe_dicts(
-    dicts: list[TensorDict], owners: list[Owner] | None = None
+    dicts: list[TensorDict], owners: list[Owner] | None = None, tally: Tally | None = None
 ) -> tuple[list[tuple[int, Part]], list[Gap], list[str]]:
     """The models that the dicts hold with their positions in the file, what was not read, and remarks on aliases.
 
-    A dict whose tensors all belong to one of the `owners` is its state dict, and no model of its own.
+    A dict whose tensors all belong to one of the `owners` is its state dict, and no model of its own. Raises
+    CapExceededError when there are more norm layers than the tally allows.
     """
+    tally = tally if tally is not None else Tally()
     parts: list[tuple[int, Part]] = []
     gaps: list[Gap] = []
     remarks: list[str] = []
     groups = _distinct(_grouped(dicts), remarks)
     for group in _unowned(groups, owners, remarks) if owners else groups:
-        part, missing = describe_state_dict(".".join(group.path), group.entries, group.versions)
+        tally.objects(PART)
+        part, missing = describe_state_dict(".".join(group.path), group.entries, group.versions, tally)
         if part.layers or not group.scattered:
             parts.append((group.position, part))
         gaps.extend(missing)

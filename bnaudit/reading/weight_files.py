@@ -17,6 +17,7 @@ from bnaudit.reading.pickle_imports import ImportLog
 from bnaudit.reading.pickle_state import OpcodeMeter
 from bnaudit.reading.safetensors_header import SafetensorsFile
 from bnaudit.reading.state_dict import describe_state_dict
+from bnaudit.reading.tally import Tally
 from bnaudit.reading.tensor_refs import TensorRef
 from bnaudit.reading.torch_archive import read_archive
 from bnaudit.reading.torch_tensors import TorchTensors
@@ -34,6 +35,7 @@ class WeightFiles:
     def __init__(self, caps: Caps) -> None:
         self.caps = caps
         self.meter = OpcodeMeter()
+        self.tally = Tally(caps)
         self.imports = ImportLog()
         self.parts: list[Part] = []
         self.gaps: list[Gap] = []
@@ -54,7 +56,9 @@ class WeightFiles:
         with ByteSource.open(path, self.caps) as source:
             try:
                 if path.name.endswith(SAFETENSORS):
-                    part, gaps = describe_state_dict(part_name, list(SafetensorsFile(source).tensors.items()), None)
+                    part, gaps = describe_state_dict(
+                        part_name, list(SafetensorsFile(source).tensors.items()), None, self.tally
+                    )
                     self.parts.append(part)
                     self.gaps.extend(gaps)
                 else:
@@ -85,14 +89,14 @@ class WeightFiles:
             if len(failures) == len(shards):
                 del self.gaps[-len(failures) :]  # the error speaks for them
                 raise failures[0]
-            part, gaps = describe_state_dict(part_name, entries, versions or None)
+            part, gaps = describe_state_dict(part_name, entries, versions or None, self.tally)
         self.parts.append(part)
         self.gaps.extend(gaps)
         if files is not None and not failures:
             self._note_missing(files, {name for name, _ in entries})
 
     def _add_pickled(self, source: ByteSource, part_name: str) -> None:
-        contents = describe_checkpoint(*self._pickled(source), source.name)
+        contents = describe_checkpoint(*self._pickled(source), source.name, self.tally)
         for part in contents.parts:
             name = ":".join(filter(None, (part_name, part.name)))
             self.parts.append(replace(part, name=name))
@@ -105,7 +109,7 @@ class WeightFiles:
             return list(SafetensorsFile(source).tensors.items()), None
         entries: Named = []
         versions: dict[str, int] = {}
-        for held in walk(*self._pickled(source)).dicts:
+        for held in walk(*self._pickled(source), self.tally).dicts:
             entries.extend((".".join((*held.path, key)), ref) for key, ref in held.entries)
             versions.update(held.versions or {})
         return entries, versions
