@@ -160,6 +160,8 @@ INSTANCE_NORMS: dict[str, Norm] = {
 def trained(net: nn.Module, steps: int = 60, shape: tuple[int, ...] = IMAGES, seed: int = 0) -> nn.Module:
     """The net after some steps of SGD on noise; in training mode, as trainers leave it."""
     torch.manual_seed(seed)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # so small a net only waits for threads
     parameters = [parameter for parameter in net.parameters() if parameter.requires_grad]
     optimizer = torch.optim.SGD(parameters, lr=0.02, momentum=0.9) if parameters else None
     net.train()
@@ -169,6 +171,7 @@ def trained(net: nn.Module, steps: int = 60, shape: tuple[int, ...] = IMAGES, se
             optimizer.zero_grad()
             (answer.pow(2).mean() + (answer - 1).abs().mean()).backward()
             optimizer.step()
+    torch.set_num_threads(threads)
     return net
 
 
@@ -177,16 +180,28 @@ def _resnet(seed: int) -> nn.Module:
     return trained(ResNet(), seed=seed)
 
 
+@cache
+def _trained_on(seed: int) -> nn.Module:
+    return trained(resnet(seed), 3, seed=9)
+
+
 def resnet(seed: int = 0) -> Any:
     """A trained residual net of its own, in training mode; training is paid for once."""
     return copy.deepcopy(_resnet(seed))
 
 
+def average(seed: int = 0) -> Any:
+    """The same net three steps later, as an average that runs over the buffers, too."""
+    return copy.deepcopy(_trained_on(seed))
+
+
 def optimizer_of(net: nn.Module, steps: int = 60) -> torch.optim.Optimizer:
-    """An Adam that has made some steps on the net without moving it."""
+    """An Adam that has made some steps on the net, of which only the first is real, and moved nothing."""
     optimizer = torch.optim.Adam(net.parameters(), lr=0.0)
     for parameter in net.parameters():
         parameter.grad = torch.ones_like(parameter)
-    for _ in range(steps):
-        optimizer.step()
+    optimizer.step()
+    for state in optimizer.state.values():
+        state["step"].fill_(steps)
+    optimizer.zero_grad()
     return optimizer
