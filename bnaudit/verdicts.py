@@ -81,8 +81,8 @@ def _eval_mode(part: Part) -> _Answer:
 
 
 def _fixed(part: Part) -> int:
-    """Norms that the graph fixes in inference form."""
-    return sum(layer.graph_training is False for layer in part.layers)
+    """Norms that the graph fixes in inference form, with statistics that it does not compute from its input."""
+    return sum(layer.graph_training is False and not layer.statistics_from_input for layer in part.layers)
 
 
 def _inference_form(norms: int) -> str:

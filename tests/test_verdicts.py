@@ -56,6 +56,12 @@ def test_what_passed_is_counted_over_all_parts() -> None:
     assert eval_mode.reason == "2 norms, in inference form"
 
 
+def test_a_norm_that_computes_its_statistics_is_not_counted_as_in_inference_form() -> None:
+    layers = [batch_norm(graph_training=False, statistics_from_input=True, mean=None, var=None)]
+    (_, eval_mode, *_) = verdicts(description(part(layers, carrier=Carrier.GRAPH)), (), ())
+    assert eval_mode.reason == "no operator in training form"
+
+
 def test_an_inference_graph_proves_its_mode_but_not_its_neighbours() -> None:
     outcomes = decide(graph())
     assert outcomes[Question.EVAL_MODE] is Outcome.PASSED

@@ -45,6 +45,7 @@ def render(report: Report, view: View) -> str:
     for audit in shown:
         _heading(console, audit)
         if len(report.audits) == 1 or view.in_full:
+            _alarms(console, audit)
             _verdicts(console, audit)
             _ledger(console, audit)
         _findings(console, audit, view)
@@ -71,6 +72,18 @@ def _heading(console: Console, audit: Audit) -> None:
     for remark in audit.description.remarks:
         console.print(Text(printable(remark)))
     console.print()
+
+
+def _alarms(console: Console, audit: Audit) -> None:
+    """Errors that no verdict speaks of stand above the verdicts: a report must not open with `passed` then."""
+    unspoken = (f for f in audit.findings if f.severity is Severity.ERROR and f.question is None)
+    first = {finding.rule: finding for finding in reversed(list(unspoken))}
+    for finding in first.values():
+        line = Text(f"error {finding.rule} {finding.name}: {printable(finding.message)}", style="bold red")
+        line.truncate(console.width, overflow="ellipsis")
+        console.print(line)
+    if first:
+        console.print()
 
 
 def _verdicts(console: Console, audit: Audit) -> None:

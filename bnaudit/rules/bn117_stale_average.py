@@ -196,10 +196,11 @@ def _copied(pair: AveragedPair, copied: list[tuple[NormLayer, NormLayer]], limit
     if not difference:
         return
     far = difference > limit
-    apart = "their weights differ" if far else "their weights differ little"
+    reading = "they describe the raw model" if far else "documented behaviour"
+    count = f"{len(copied)} averaged layer{'s' if len(copied) > 1 else ''}"
     yield Hit(
-        message=f"{len(copied)} averaged layers have the raw model's statistics, bit by bit, and {apart}",
-        advice=_MEASURE if far else "nothing to do: documented behaviour, no accuracy lost at this distance",
+        message=f"copied statistics in {count}, weights {difference:.1%} apart: {reading}",
+        advice=_MEASURE if far else "nothing to do: no accuracy is lost at this distance",
         part=pair.part,
         value=round(difference, 4),
         limit=limit,

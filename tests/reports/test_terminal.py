@@ -77,6 +77,16 @@ def test_parts_that_are_alike_are_shown_once(make_report: Make, healthy: Audit, 
     assert "(the file itself), ema: layer1.{0,1,2,5}.bn1 ×8 running_var is not in the file" in text
 
 
+def test_errors_that_no_verdict_speaks_of_stand_above_the_verdicts(make_report: Make, faulty: Audit) -> None:
+    hostile = replace(
+        faulty.findings[0], rule="BN901", layer=None, message="loading it runs\x1b a program", question=None
+    )
+    shown = lines(make_report(replace(faulty, findings=(*faulty.findings, hostile))))
+    (alarm,) = [line for line in shown if line.startswith("error BN901") and "runs\\x1b a program" in line]
+    assert shown.index(alarm) < next(i for i, line in enumerate(shown) if "buffers complete" in line)
+    assert len(alarm) <= 80
+
+
 def test_notes_take_one_line_unless_everything_is_asked_for(make_report: Make, faulty: Audit) -> None:
     (note,) = [line for line in lines(make_report(faulty)) if line.startswith("note")]
     assert "running_var is not in the file" in note
