@@ -21,7 +21,7 @@ class Caps(Record):
     value_bytes: int = 64 << 20
     """Bytes of one tensor or string that are read into memory."""
     tensor_bytes: int = 1 << 30
-    """Bytes of all norm tensors of one file together."""
+    """Bytes of all norm tensors of one file together, as they are stored and as they are kept: 8 for each value."""
     header_bytes: int = 256 << 20
     """Bytes of one header: a JSON document, a directory, a pickle, a code file, after decompression."""
     json_values: int = 5_000_000

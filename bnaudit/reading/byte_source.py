@@ -76,10 +76,20 @@ class ByteSource:
         """The bytes of a tensor: `read`, held to `caps.value_bytes` each and `caps.tensor_bytes` in all."""
         if length > self.caps.value_bytes:
             raise CapExceededError(f"a norm tensor of {length} bytes", where=self.name, cap="value_bytes")
+        self._charge(length)
+        return self.read(offset, length)
+
+    def keep(self, values: int) -> None:
+        """Account for so many values that are about to be kept, in 8 bytes each, against `caps.tensor_bytes`.
+
+        A few bytes in the file can stand for very many values: strides of 0, narrow types, one tensor under many names.
+        """
+        self._charge(8 * values)
+
+    def _charge(self, length: int) -> None:
         self._meter.tensor_bytes += max(length, 0)
         if self._meter.tensor_bytes > self.caps.tensor_bytes:
             raise CapExceededError("the norm tensors together", where=self.name, cap="tensor_bytes")
-        return self.read(offset, length)
 
     def head(self, length: int = 4096) -> bytes:
         """The first bytes, at most `length`."""

@@ -61,6 +61,8 @@ class ArrayTensor(TensorRef):
         data = _bytes(self._data)
         if len(data) != prod(self.shape) * element_bytes(self.dtype):
             raise MalformedError("a NumPy array whose bytes do not fit its sizes", where=f"{len(data)} bytes")
+        if isinstance(self._data, LazyBytes):
+            self._data.source.keep(prod(self.shape))
         return widen(np.ndarray(self.shape, code, data, order=self._order), self.dtype)
 
 

@@ -88,10 +88,11 @@ class SafetensorsFile:
         """The framework that the file says it was written from."""
         return _FRAMEWORKS.get(self.metadata.get("format", ""))
 
-    def read(self, start: int, end: int) -> bytes:
-        """Bytes `start` to `end` of the data; the block that they are in is read once."""
+    def read(self, start: int, end: int, values: int) -> bytes:
+        """Bytes `start` to `end` of the data, which stand for so many values; the block around them is read once."""
         if start == end:
             return b""
+        self._data.keep(values)
         number = bisect_right(self._blocks, start) - 1
         first = self._blocks[number]
         block = self._read.get(number)
@@ -135,7 +136,8 @@ class SafetensorsTensor(TensorRef):
 
         check_extents(self.shape)
         code = raw_type(self.dtype)
-        return widen(np.ndarray(self.shape, code, self._file.read(self._start, self._end)), self.dtype)
+        data = self._file.read(self._start, self._end, prod(self.shape))
+        return widen(np.ndarray(self.shape, code, data), self.dtype)
 
 
 class _Entry:

@@ -130,6 +130,7 @@ class StridedTensor(TensorRef):
             raise CapExceededError(
                 f"a norm tensor of {prod(self.shape)} elements", where=source.name, cap="value_bytes"
             )
+        source.keep(prod(self.shape))
         data = source.read_tensor(start, layout.span * width)
         strides = tuple(stride * width for stride in layout.strides)
         if 0 in self.shape:

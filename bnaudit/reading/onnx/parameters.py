@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bnaudit.description import Gap, StoredTensor
-from bnaudit.errors import UnreadableError
+from bnaudit.errors import CapExceededError, UnreadableError
 from bnaudit.reading.onnx.constants import Constants, UnevaluableError
 from bnaudit.reading.onnx.consumers import MOVING, before
 from bnaudit.reading.onnx.dependence import Dependence
@@ -31,7 +31,7 @@ class Parameters:
         key = (value, flat)
         if key not in self._known:
             self._known[key] = self._read(value, flat)
-        return self._known[key]
+        return self._kept(value, self._known[key])
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -44,6 +44,16 @@ class Parameters:
             )
             for why, names in self._unread.items()
         )
+
+    def _kept(self, value: Value, tensor: StoredTensor | None) -> StoredTensor | None:
+        """The tensor without its values when the layers have too many together; one may stand in very many layers."""
+        if tensor is None or tensor.values is None:
+            return tensor
+        try:
+            value.scope.model.source.wire.source.keep(tensor.values.size)
+        except CapExceededError as error:
+            return self._missing(value, str(error))
+        return tensor
 
     def _read(self, value: Value, flat: bool) -> StoredTensor:
         tensor = stored_tensor(value)
