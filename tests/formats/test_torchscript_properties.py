@@ -88,14 +88,15 @@ FORMS = st.sampled_from(["scripted", "traced in training mode", "traced in eval 
 
 def anchor_moves(path: Path) -> bool:
     """Whether after eval() the answer for one input depends on what stands beside it, or on chance."""
+    torch.manual_seed(1)  # dropout draws from the global generator
     generator = torch.Generator().manual_seed(1)
     anchor = torch.rand(1, WIDTH, generator=generator)
     answers = []
-    for scale in (1.0, 3.0):
+    for scale in (1.0, 3.0) * 6:  # two masks over a few channels are equal too often
         module = torch.jit.load(str(path)).eval()
         companions = torch.randn(3, WIDTH, generator=generator) * scale
         answers.append(module(torch.cat([anchor, companions]))[0].detach())
-    return not torch.allclose(*answers, atol=1e-5)
+    return any(not torch.allclose(answers[0], other, atol=1e-5) for other in answers[1:])
 
 
 def is_fixed_to_training(part: Part) -> bool:
