@@ -41,19 +41,26 @@ If per-input statistics are what the model needs, use InstanceNorm or GroupNorm.
   initializer that also stands among the graph's inputs is a constant.
 - Instance norm with tracking reaches the input only through its shape and is not reported.
 - For spelled-out norms the file does not say whether the first axis is the batch: medium confidence, and silent when
-  the declared first dimension is a number.
+  the declared first dimension is a number, the only one, or called a time, a length or the like.
 - When every input is declared with a batch of one, there are no neighbours: the finding stays, verdict 3 does not
   fail by it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from bnaudit.description import NormKind, NormLayer, Part
 from bnaudit.results import Confidence, Hit, Question, Severity
 from bnaudit.rules import Case, rule
 
+_LENGTHS = frozenset(
+    ("t", "time", "times", "timesteps", "frame", "frames", "len", "length", "lengths", "seq", "sequence", "steps")
+    + ("tokens", "points")
+)
+"""Words in the name of a dimension along which one sample extends."""
+_NO_LETTER = re.compile(r"[^a-z]+")
 _ADVICE = "give the layer running statistics (update_bn on training data) and export again in eval mode"
 
 
@@ -71,7 +78,14 @@ def run_time_statistics(case: Case) -> Iterator[Hit]:
 
 
 def _has_free_batch(part: Part) -> bool:
-    return any(given.shape and not isinstance(given.shape[0], int) for given in part.inputs)
+    """Whether an input begins with a free dimension that may be the batch: no length, and not all that there is."""
+    return any(given.shape and len(given.shape) > 1 and _may_be_batch(given.shape[0]) for given in part.inputs)
+
+
+def _may_be_batch(size: int | str | None) -> bool:
+    if not isinstance(size, str):
+        return size is None
+    return _LENGTHS.isdisjoint(_NO_LETTER.split(size.lower()))
 
 
 def _batch_of_one(part: Part) -> bool:

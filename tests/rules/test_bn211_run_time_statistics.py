@@ -45,6 +45,13 @@ def test_a_norm_spelled_out_over_a_free_batch_axis_is_of_medium_confidence(given
     assert hit.confidence is Confidence.MEDIUM
 
 
+@pytest.mark.parametrize("shape", [("T", 80), ("time", 80), ("seq_len", 80), ("num_frames", 80), ("N",), (None,)])
+def test_a_norm_spelled_out_over_the_length_of_one_sample_is_silent(shape: tuple[int | str | None, ...]) -> None:
+    given = GraphInput(name="x", dtype="float32", shape=shape)
+    assert not graph_hits(run_time(spelled_out=True), given)
+    assert graph_hits(run_time(spelled_out=True), given, FREE)
+
+
 @pytest.mark.parametrize("given", [ONE, FOUR, NO_RANK])
 def test_a_norm_spelled_out_over_another_first_axis_is_silent(given: GraphInput) -> None:
     assert not graph_hits(run_time(spelled_out=True), given)
