@@ -13,7 +13,7 @@ from bnaudit.reading.module_objects import as_module
 from bnaudit.reading.module_tensors import ModuleTensors
 from bnaudit.reading.optimizer_state import holds_state, is_optimizer, names_optimizer
 from bnaudit.reading.stand_ins import Call, PickleDict
-from bnaudit.reading.tally import TENSOR, Tally
+from bnaudit.reading.tally import OBJECT, TENSOR, Tally
 from bnaudit.reading.tensor_refs import TensorRef
 from bnaudit.reading.torch_tensors import TorchTensors
 
@@ -120,7 +120,7 @@ class _Walk:
         return self._found
 
     def _visit(self, place: _Place, value: object) -> None:
-        self._tally.objects()
+        self._tally.objects(OBJECT if isinstance(value, Call) else 1)
         if id(value) in self._seen:
             if id(value) in self._owners and len(self._found.twice) < _MOST_REPEATED:
                 self._found.twice.append((place.path, self._owners[id(value)]))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bnaudit.caps import Caps
 from bnaudit.errors import CapExceededError
 
-TENSOR, MODULE, PART = 2, 4, 100
-"""How many objects a tensor, a module and a whole model count for."""
+OBJECT, TENSOR, MODULE, PART = 2, 2, 4, 100
+"""How many containers an object of a class, a tensor, a module and a whole model count for."""
 
 
 class Tally:
