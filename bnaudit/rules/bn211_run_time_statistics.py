@@ -56,8 +56,7 @@ from bnaudit.results import Confidence, Hit, Question, Severity
 from bnaudit.rules import Case, rule
 
 _LENGTHS = frozenset(
-    ("t", "time", "times", "timesteps", "frame", "frames", "len", "length", "lengths", "seq", "sequence", "steps")
-    + ("tokens", "points")
+    {"t", "time", "timesteps", "frame", "frames", "len", "length", "seq", "sequence", "steps", "tokens", "points"}
 )
 """Words in the name of a dimension along which one sample extends."""
 _NO_LETTER = re.compile(r"[^a-z]+")
