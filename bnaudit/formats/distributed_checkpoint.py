@@ -34,6 +34,7 @@ def read(candidate: Candidate) -> Description:
     from bnaudit.reading.distributed_state import tensor_dicts
     from bnaudit.reading.distributed_tensors import PieceFiles
     from bnaudit.reading.pickle_machine import run
+    from bnaudit.reading.tally import Tally
     from bnaudit.reading.tensor_groups import describe_dicts
 
     folder = candidate.path
@@ -41,7 +42,7 @@ def read(candidate: Candidate) -> Description:
         with files.imports.told_in_errors():
             pickled = run(source, 0, files.meter, files.imports)
             dicts, has_optimizer = tensor_dicts(spread_tensors(pickled.root), files)
-        parts, gaps, remarks = describe_dicts(dicts)
+        parts, gaps, remarks = describe_dicts(dicts, tally=Tally(source.caps, folder.name))
         return Description(
             artifact=Artifact(
                 path=str(folder),

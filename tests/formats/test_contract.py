@@ -17,8 +17,9 @@ from subjects import SAMPLES, candidate_of, copied, subject_id, subjects
 import bnaudit
 from bnaudit.caps import Caps
 from bnaudit.description import Description, StoredTensor
-from bnaudit.errors import BnauditError
+from bnaudit.errors import BnauditError, CapExceededError
 from bnaudit.formats import Candidate, Format, formats, identify
+from bnaudit.settings import Settings
 from bnaudit.targets import expand
 
 FORMATS = tuple(formats())
@@ -113,6 +114,15 @@ def check_tensor(tensor: StoredTensor) -> None:
         assert tensor.values.shape == tensor.shape
         assert tensor.values.dtype == (np.float64 if tensor.is_floating else np.int64)
         assert not tensor.values.flags.writeable
+
+
+@every_subject
+def test_the_cap_on_norm_layers_holds(path: Path) -> None:
+    layers = len(list(read(path).layers))
+    assert len(list(bnaudit.describe(path, Settings(caps=Caps(norm_layers=max(layers, 1)))).layers)) == layers
+    if layers > 1:
+        with pytest.raises(CapExceededError, match="--cap norm_layers"):
+            bnaudit.describe(path, Settings(caps=Caps(norm_layers=1)))
 
 
 @every_subject

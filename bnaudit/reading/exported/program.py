@@ -16,6 +16,7 @@ from bnaudit.reading.exported.state import ProgramState
 from bnaudit.reading.exported.values import Origins
 from bnaudit.reading.json_text import JsonObject, as_object, object_at
 from bnaudit.reading.strided_tensor import AbsentTensor
+from bnaudit.reading.tally import Tally
 from bnaudit.reading.tensor_refs import TensorRef
 
 _KNOWN_NAMESPACES = ("higher_order", "prims", "prim", "_operator", "math", "builtins")
@@ -26,7 +27,7 @@ def describe_program(
 ) -> tuple[Part, list[Gap]]:
     """The part called `name`, and what of it could not be read.
 
-    Raises MalformedError when the graph is not one, CapExceededError above `caps.graph_nodes`.
+    Raises MalformedError when the graph is not one, CapExceededError above `caps.graph_nodes` or `caps.norm_layers`.
     """
     module = as_object(program.get("graph_module"), "the graph module")
     root = Scope(as_object(module.get("graph"), "the graph"))
@@ -40,7 +41,9 @@ def describe_program(
         modes.look_at(node)
         if _may_be_a_norm(node):
             unknown.setdefault(node.op, node.name)
-    layers = norms.layers()
+    layers, tally = norms.layers(), Tally(caps, name)
+    for _ in layers:
+        tally.layer()
     trainable, frozen = state.count_trainable({tensor.name for layer in layers for tensor in layer.tensors})
     part = Part(
         name=name,

@@ -27,6 +27,7 @@ from bnaudit.reading.onnx.other_norms import AXIS_OPERATORS, OPERATORS, axis_nor
 from bnaudit.reading.onnx.scope import Scope, Site
 from bnaudit.reading.onnx.spelled_out import ROOTS, spelled_out
 from bnaudit.reading.onnx.tensor import OnnxTensor, SparseTensor
+from bnaudit.reading.tally import Tally
 
 _SMALL_FILE = 1 << 20
 
@@ -68,12 +69,16 @@ def _at_hand(source: ByteSource) -> ByteSource:
 
 def _part(analysis: Analysis, tensors: list[OnnxTensor]) -> Part:
     layers: list[NormLayer] = []
+    source = analysis.main.model.source.wire.source
+    tally = Tally(source.caps, source.name)
     mode_dependent: list[ModeDependent] = []
     for site in analysis.sites:
         recognize = _RECOGNIZERS.get(site.operator)
         if recognize is not None:
             layer = recognize(site, analysis)
-            layers += [layer] if layer is not None else []
+            if layer is not None:
+                tally.layer()
+                layers.append(layer)
         elif site.operator in DROPOUTS:
             mode_dependent.append(dropout(site, analysis))
     return Part(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bnaudit.description import Carrier, Part
 from bnaudit.errors import MalformedError, UnreadableError
 from bnaudit.reading.byte_source import ByteSource
+from bnaudit.reading.tally import Tally
 from bnaudit.reading.torchscript.archive import ScriptArchive
 from bnaudit.reading.torchscript.bytecode import report_bytecode
 from bnaudit.reading.torchscript.facts import inputs, is_traced, trained
@@ -30,7 +31,9 @@ def script_part(archive: ScriptArchive, source: ByteSource) -> Part:
     name_states(tree.objects, library)
     constants = _constants(archive)
     reached = Reached(library, tree.objects, constants, source.caps.graph_nodes)
-    groups = norm_groups(tree.objects, reached.sites, library)
+    groups, tally = norm_groups(tree.objects, reached.sites, library), Tally(source.caps, source.name)
+    for _ in groups:
+        tally.layer()
     layers = tuple(norm_layer(group, library, followed=reached.was_followed(group.owner)) for group in groups)
     modes = mode_dependent(tree.objects, reached.sites, library)
     refs = [*tree.tensors.values(), *(value.ref for value in constants if isinstance(value, StoredValue))]
