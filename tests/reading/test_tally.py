@@ -183,3 +183,11 @@ def test_the_message_names_file_number_and_cap() -> None:
         CapExceededError, match=r"^more than 2 objects .* \(m\.pt\): raise it with --cap pickle_objects="
     ):
         tally.objects()
+
+
+def test_objects_of_scripts_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "script.pt"
+    torch.jit.save(torch.jit.script(nn.Sequential(nn.BatchNorm1d(1), nn.BatchNorm1d(1)).eval()), path)
+    assert len(bnaudit.describe(path).parts[0].layers) == 2
+    with pytest.raises(CapExceededError, match="pickle_objects"):
+        bnaudit.describe(path, Settings(caps=Caps(pickle_objects=10)))

@@ -7,6 +7,7 @@ from bnaudit.reading.byte_source import ByteSource
 from bnaudit.reading.pickle_imports import ImportLog
 from bnaudit.reading.pickle_machine import run
 from bnaudit.reading.pickle_state import OpcodeMeter
+from bnaudit.reading.tally import Tally
 from bnaudit.reading.tensor_refs import TensorRef
 from bnaudit.reading.torch_tensors import TorchTensors
 from bnaudit.reading.torchscript.code import CodeLibrary
@@ -28,11 +29,12 @@ class ScriptArchive:
         self.library = CodeLibrary(self.members, self.prefix, source.caps)
         self.imports = ImportLog()
         self._meter = OpcodeMeter()
+        self._tally = Tally(source.caps, source.name)
         self._big_endian = is_big_endian(self.members)
 
     def tree(self, record: str) -> ObjectTree:
         """The objects of `data.pkl` or `constants.pkl`. Raises MalformedError, CapExceededError."""
-        found = ObjectTree(self.value(record), self._tensors(record))
+        found = ObjectTree(self.value(record), self._tensors(record), self._tally)
         if not found.complete:
             self.library.report(f"{record}.pkl", "its objects are nested beyond reason: the deepest are left out")
         return found

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from bnaudit.reading.stand_ins import Call, PickleDict
+from bnaudit.reading.tally import OBJECT, Tally
 from bnaudit.reading.tensor_refs import TensorRef
 
 _MANGLE = re.compile(r"\.___torch_mangle_\d+")
@@ -83,9 +84,12 @@ class ObjectTree:
 
     Attributes are ScriptObject, TensorRef, lists of such, plain values, or OPAQUE. What is reached twice has the name
     under which it is met first. `complete` is False when the names grew beyond all reason and the rest was left out.
+
+    Raises CapExceededError when there are more objects than the tally allows.
     """
 
-    def __init__(self, root: object, tensors: Tensors) -> None:
+    def __init__(self, root: object, tensors: Tensors, tally: Tally | None = None) -> None:
+        self._tally = tally if tally is not None else Tally()
         self.objects: list[ScriptObject] = []
         self.tensors: dict[str, TensorRef] = {}
         self.complete = True
@@ -112,6 +116,7 @@ class ObjectTree:
         known = self._known.get(id(raw))
         if known is not None:
             return known
+        self._tally.objects(OBJECT)
         self._named += len(path)
         if self._named > _NAMES:
             self.complete = False
