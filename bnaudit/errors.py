@@ -12,20 +12,29 @@ BnauditError
 
 from __future__ import annotations
 
+_LONGEST = 400
+"""Characters of one of the three pieces of a sentence."""
+
 
 class BnauditError(Exception):
-    """An expected failure: `str(error)` is one sentence for a person."""
+    """An expected failure: `str(error)` is one sentence for a person, on one line whatever names stand in it."""
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
-        self.what = what
-        self.where = where
-        self.remedy = remedy
-        sentence = f"{what} ({where})" if where else what
-        super().__init__(f"{sentence}: {remedy}" if remedy else sentence)
+        self.what = _brief(what)
+        self.where = _brief(where)
+        self.remedy = _brief(remedy)
+        sentence = f"{self.what} ({self.where})" if where else self.what
+        super().__init__(f"{sentence}: {self.remedy}" if remedy else sentence)
 
     def add(self, also: str) -> None:
         """Say one more thing in the same sentence."""
-        self.args = (f"{self}; {also}",)
+        self.args = (f"{self}; {_brief(also)}",)
+
+
+def _brief(text: str) -> str:
+    """The text on one line, with the middle left out when it is long: names in a file may be any text of any length."""
+    text = " ".join(text.splitlines())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"
 
 
 class UsageError(BnauditError):
