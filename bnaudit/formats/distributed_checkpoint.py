@@ -39,10 +39,11 @@ def read(candidate: Candidate) -> Description:
 
     folder = candidate.path
     with ByteSource.open(folder / _METADATA, candidate.caps) as source, PieceFiles(folder, source.caps) as files:
+        tally = Tally(source.caps, folder.name)
         with files.imports.told_in_errors():
             pickled = run(source, 0, files.meter, files.imports)
-            dicts, has_optimizer = tensor_dicts(spread_tensors(pickled.root), files)
-        parts, gaps, remarks = describe_dicts(dicts, tally=Tally(source.caps, folder.name))
+            dicts, has_optimizer = tensor_dicts(spread_tensors(pickled.root, tally), files)
+        parts, gaps, remarks = describe_dicts(dicts, tally=tally)
         return Description(
             artifact=Artifact(
                 path=str(folder),

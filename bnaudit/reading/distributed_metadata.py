@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from bnaudit.errors import MalformedError, UnsafePathError
 from bnaudit.reading.stand_ins import Call, Global, PickleDict
+from bnaudit.reading.tally import TENSOR, Tally
 
 Sizes = tuple[int, ...]
 
@@ -39,11 +40,13 @@ class Spread(NamedTuple):
     pieces: tuple[Piece, ...]
 
 
-def spread_tensors(root: object) -> list[Spread]:
+def spread_tensors(root: object, tally: Tally | None = None) -> list[Spread]:
     """The tensors that the value of the pickle describes, in file order.
 
-    Raises MalformedError when it is no Metadata, UnsafePathError when a file is not beside it.
+    Raises MalformedError when it is no Metadata, UnsafePathError when a file is not beside it, CapExceededError when
+    there are more tensors and pieces than the tally allows.
     """
+    tally = tally if tally is not None else Tally()
     fields = _state(root, "Metadata")
     tensors = fields.get("state_dict_metadata") if fields is not None else None
     storage = _pairs(fields.get("storage_data")) if fields is not None else None
@@ -56,6 +59,8 @@ def spread_tensors(root: object) -> list[Spread]:
         tensor = _state(value, "TensorStorageMetadata")
         if isinstance(name, str) and tensor is not None:
             path = _path(paths.get(name) if paths is not None else None) or (name,)
+            chunks = tensor.get("chunks")
+            tally.objects(TENSOR + (len(chunks) if isinstance(chunks, list) else 0))
             found.append(_spread(name, path, tensor, places))
     return found
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 import struct
 import tracemalloc
+import zipfile
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 import pytest
 import torch
+from sources import MemoryFiles
 from torch import nn
 
 import bnaudit
 from bnaudit.caps import Caps
 from bnaudit.description import Description
 from bnaudit.errors import CapExceededError
+from bnaudit.reading.exported.weights import PickleReader, pickled_refs
 from bnaudit.reading.tally import Tally
 from bnaudit.settings import Settings
 
@@ -191,3 +195,35 @@ def test_objects_of_scripts_are_counted(tmp_path: Path) -> None:
     assert len(bnaudit.describe(path).parts[0].layers) == 2
     with pytest.raises(CapExceededError, match="pickle_objects"):
         bnaudit.describe(path, Settings(caps=Caps(pickle_objects=10)))
+
+
+def test_tensors_of_exported_programs_are_counted(tmp_path: Path) -> None:
+    """torch 2.1 to 2.8 write the weights as a state dict in an archive of its own."""
+    honest, hostile = io.BytesIO(), io.BytesIO()
+    torch.save({f"w{n}": torch.ones(1) for n in range(50)}, honest)
+    opcodes = SETUP + pairs([(f"w{n}", get(ARRAY)) for n in range(500)]) + b"."
+    with zipfile.ZipFile(honest) as before, zipfile.ZipFile(hostile, "w") as after:
+        for name in before.namelist():
+            after.writestr(name, opcodes if name.endswith("/data.pkl") else before.read(name))
+    files = MemoryFiles(Caps(pickle_memory=250_000))
+    assert len(pickled_refs(files.source(honest.getvalue()), PickleReader())) == 50
+    with pytest.raises(CapExceededError, match="pickle_memory"):
+        pickled_refs(files.source(hostile.getvalue()), PickleReader())
+    files.close()
+
+
+def test_pieces_of_distributed_checkpoints_are_counted(tmp_path: Path) -> None:
+    """Many tensors may name one list of pieces."""
+    kind = b"ctorch.distributed.checkpoint.metadata\n%s\n)\x81"
+    sizes = b"ctorch\nSize\nK\x01\x85\x85R"
+    piece = kind % b"ChunkStorageMetadata" + pairs([("offsets", sizes), ("sizes", sizes)]) + b"b"
+    tensor = kind % b"TensorStorageMetadata" + pairs([("size", sizes), ("chunks", get(SHARED))]) + b"b"
+    names = pairs([(f"w{n}", get(SHARED + 1)) for n in range(2_000)])
+    root = kind % b"Metadata" + pairs([("state_dict_metadata", names), ("storage_data", b"}")]) + b"b"
+    (tmp_path / "__0_0.distcp").write_bytes(b"")
+    data = b"\x80\x04" + shared(many(piece, 2_000)) + tensor + put(SHARED + 1) + root + b"."
+    (tmp_path / ".metadata").write_bytes(data)
+    start = perf_counter()
+    with pytest.raises(CapExceededError, match="pickle_objects"):
+        bnaudit.describe(tmp_path)
+    assert perf_counter() - start < 20

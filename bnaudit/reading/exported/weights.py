@@ -22,6 +22,7 @@ from bnaudit.reading.zip_directory import ZipDirectory
 from bnaudit.reading.zip_storages import ZipStorages, is_big_endian
 
 _STRIDED = 7
+_TENSOR_BYTES = 600
 
 
 class PickleReader:
@@ -36,6 +37,10 @@ class PickleReader:
     def bare(self, source: ByteSource) -> object:
         """The value of a pickle without an archive around it."""
         return run(source, meter=self._meter, imports=self.imports).root
+
+    def charge(self, source: ByteSource, tensors: int) -> None:
+        """Count tensors that are made of what a pickle holds. Raises CapExceededError."""
+        self._meter.charge(source, tensors, tensors * _TENSOR_BYTES)
 
     def archive(self, source: ByteSource) -> tuple[object, TorchTensors]:
         """The value of a torch.save archive, and what finds the tensors in it."""
@@ -56,6 +61,7 @@ def pickled_refs(source: ByteSource, pickles: PickleReader) -> dict[str, TensorR
             return {}
         raise MalformedError("the weights are no state dict", where=source.name)
     refs = {}
+    pickles.charge(source, len(pairs))  # a pickle can name one tensor a million times
     for name, value in pairs.pairs():
         ref = tensors.tensor(value)
         if isinstance(name, str) and ref is not None:
