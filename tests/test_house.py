@@ -21,6 +21,7 @@ LEVELS = (
     ("results", "arithmetic", "name_patterns", "modes", "pickle_names"),
     ("worked_arithmetic", "initial_state", "averaged_weights"),
     ("reading",),
+    ("terminal",),
     ("formats", "rules", "reports"),
     ("settings", "ledger", "verdicts", "targets"),
     ("auditing",),

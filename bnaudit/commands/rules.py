@@ -44,8 +44,8 @@ def _listing(rows: list[tuple[str, str, str, str]]) -> str:
     from rich.text import Text
 
     from bnaudit.output import view
-    from bnaudit.reports.terminal import SEVERITY_STYLES
     from bnaudit.results import Severity
+    from bnaudit.terminal.styles import SEVERITY_STYLES
 
     seen = view()
     buffer = io.StringIO()

@@ -8,8 +8,9 @@ import pytest
 from bnaudit.printable import printable
 from bnaudit.records import replace
 from bnaudit.reports import View
-from bnaudit.reports.terminal import RENDERER, number
+from bnaudit.reports.terminal import RENDERER
 from bnaudit.results import Audit, LedgerRow, Report, Unaudited
+from bnaudit.terminal.amounts import number
 
 Make = Callable[..., Report]
 

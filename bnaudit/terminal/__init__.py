@@ -1,0 +1,1 @@
+"""The sections of the report in a terminal: verdicts, ledger, findings, summary."""

@@ -1,0 +1,103 @@
+"""The ledger: one line per run of like layers, answering which observations, which mode, which saved state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from bnaudit.name_patterns import compress
+from bnaudit.printable import printable
+from bnaudit.results import Audit, LedgerRow
+from bnaudit.terminal.amounts import plural, share, span
+
+
+def ledger(console: Console, audit: Audit) -> None:
+    """Print the ledger, parts that are alike once; without norm layers, why there are none."""
+    if not audit.ledger:
+        folded = [part.folded for part in audit.description.parts if part.folded]
+        hidden = sum(len(part.hidden) for part in audit.description.parts)
+        message = "No norm layers."
+        if folded:
+            message = f"No norm layers: {folded[0]}"
+        elif hidden:
+            message = f"No norm layers where eval() and state_dict() reach; {plural(hidden, 'module')} out of reach."
+        console.print(Padding(Text(printable(message)), (0, 0, 1, 2)))
+        return
+    by_part: dict[str, list[LedgerRow]] = {}
+    for row in audit.ledger:
+        by_part.setdefault(row.part, []).append(row)
+    alike: dict[tuple[object, ...], list[str]] = {}
+    for part, rows in by_part.items():
+        alike.setdefault(tuple(map(_without_part, rows)), []).append(part)
+    for parts in alike.values():
+        if len(by_part) > 1:
+            title = "part" if len(parts) == 1 else f"{len(parts)} parts alike:"
+            console.print(Text(f"  {title} {part_names(parts, list(by_part))}", style="bold"))
+        console.print(Padding(_ledger_table(by_part[parts[0]], console.width - 2), (0, 0, 0, 2)))
+    _ledger_notes(console, audit.ledger)
+
+
+def _without_part(row: LedgerRow) -> tuple[object, ...]:
+    shown = (row.label, len(row.layers), row.kind, row.channels, row.counter, row.residual, row.mode, row.state)
+    return (*shown, row.eps, row.momentum)
+
+
+def part_names(parts: Sequence[str], universe: Sequence[str]) -> str:
+    """The names of parts, compressed."""
+    patterns = [pattern for pattern, _ in compress(parts, universe)]
+    return ", ".join(printable(pattern) or "(the file itself)" for pattern in patterns)
+
+
+def _ledger_table(rows: Sequence[LedgerRow], width: int) -> Table:
+    assumed = any(row.residual is not None and not row.momentum for row in rows)
+    same_kind = len({row.kind for row in rows}) == 1
+    same_mode = len({row.mode for row in rows}) == 1
+    # Right-aligned columns hold numbers. A column without a word in it is left out: 80 characters are few.
+    columns: list[tuple[str, list[str], bool]] = [
+        ("kind", [] if same_kind else [row.kind for row in rows], False),
+        ("channels", [span(row.channels) for row in rows], True),
+        ("batches", [span(row.counter) for row in rows], True),
+        ("initial*" if assumed else "initial", [share(row.residual) for row in rows], True),
+        ("mode", [] if same_mode else [row.mode for row in rows], False),
+        ("saved", [row.state for row in rows], False),
+    ]
+    kept = [column for column in columns if any(column[1])]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
+    taken = sum(max(len(title), *map(len, cells)) + 2 for title, cells, _ in kept)
+    table.add_column(
+        f"{rows[0].kind} norm" if same_kind else "layer", overflow="fold", max_width=max(width - taken, 20)
+    )
+    for title, _, is_number in kept:
+        table.add_column(title, justify="right" if is_number else "left", no_wrap=is_number)
+    for position, row in enumerate(rows):
+        label = Text(printable(row.label) or "(root)")
+        label.append(f" ×{len(row.layers)}" if len(row.layers) > 1 else "", style="dim")
+        table.add_row(
+            label,
+            *(cells[position] for _, cells, _ in kept),
+            style="" if row.state in ("complete", "no counter", "affine only") else "yellow",
+        )
+    return table
+
+
+def _ledger_notes(console: Console, rows: Iterable[LedgerRow]) -> None:
+    rows = list(rows)
+    modes = {row.mode for row in rows}
+    notes = [f"mode: {modes.pop()}"] if len(modes) == 1 else []
+    if any(row.residual is not None and not row.momentum for row in rows):
+        notes.append("* share of the initial 0 and 1 left; momentum taken as 0.1, not in the file")
+    unsaid = [row for row in rows if row.eps is None and row.needs_exact_eps is not None]
+    total = sum(len(row.layers) for row in unsaid)
+    critical = sum((row.needs_exact_eps or 0) * len(row.layers) for row in unsaid)
+    if total and critical / total >= 0.05:
+        notes.append(
+            f"{critical / total * 100:.0f} % of channels need the exact epsilon, which is not in the file: "
+            "1e-3 for 1e-5 moves their gain by > 10 %"
+        )
+    for note in notes:
+        console.print(Padding(Text(note, style="dim"), (0, 0, 0, 2)))
+    console.print()

@@ -1,0 +1,76 @@
+"""Many artifacts in a line each, what was not audited, and the last line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bnaudit.printable import printable
+from bnaudit.results import Outcome, Question, Report, Severity
+from bnaudit.terminal.amounts import counts, plural
+from bnaudit.terminal.styles import OUTCOME_STYLES, SEVERITY_STYLES
+
+_SIGNS = {Outcome.PASSED: "+", Outcome.FAILED: "-", Outcome.INCONCLUSIVE: "?", Outcome.NOT_CHECKED: "."}
+
+
+def summary(console: Console, report: Report) -> None:
+    """Print a line for each artifact, then what was not audited."""
+    folder = _folder(report)
+    if report.audits:
+        if folder:
+            console.print(Text(f"in {printable(folder)}", style="bold"))
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
+        table.add_column("artifact", overflow="fold")
+        table.add_column("found")
+        table.add_column("verdicts", no_wrap=True)
+        for audit in report.audits:
+            found = Text(", ").join(
+                Text(counted, SEVERITY_STYLES[severity]) for severity, counted in counts(audit.findings)
+            )
+            signs = Text(" ").join(Text(_SIGNS[v.outcome], OUTCOME_STYLES[v.outcome]) for v in audit.verdicts)
+            table.add_row(printable(_below(audit.artifact.path, folder)), found, signs)
+        console.print(table)
+        console.print(Text(f"verdicts: {', '.join(question.value for question in Question)}", style="dim"))
+        console.print(Text("+ passed, - failed, ? inconclusive, . not checked", style="dim"))
+        console.print()
+    for unaudited in report.unaudited:
+        style, word = ("bold red", "error") if unaudited.error else ("yellow", "not audited")
+        line = Text(f"{word} ", style=style)
+        if unaudited.path not in unaudited.why:
+            line.append(f"{printable(_below(unaudited.path, folder))}: ", style="bold")
+        line.append(printable(unaudited.why))
+        console.print(line)
+    if report.other_files:
+        console.print(Text(f"{plural(report.other_files, 'other file')}: not a model", style="dim"))
+
+
+def _folder(report: Report) -> str:
+    """The folder that all paths share, "" when it is the working directory or there is none."""
+    paths = [*(audit.artifact.path for audit in report.audits), *(entry.path for entry in report.unaudited)]
+    parents = {str(Path(path).parent) for path in paths}
+    if len(paths) < 2 or len({Path(parent).anchor for parent in parents}) > 1:
+        return ""
+    shared = os.path.commonpath(parents) if "." not in parents else ""
+    return "" if shared == "." else shared
+
+
+def _below(path: str, folder: str) -> str:
+    return str(Path(path).relative_to(folder)) if folder and Path(path).is_relative_to(folder) else path
+
+
+def last_line(console: Console, report: Report, fail_on: Severity) -> None:
+    """Print what was found in all and the exit code with its meaning."""
+    code = report.exit_code(fail_on)
+    meaning = {
+        0: f"nothing at or above {fail_on.label}",
+        1: f"findings at or above {fail_on.label}",
+        2: "something could not be read, or failed",
+        3: "nothing was checked",
+    }[code]
+    total = ", ".join(counted for _, counted in counts(report.findings)) or "no findings"
+    line = Text(f"{total} · exit {code}: {meaning}", style="bold" if code else "")
+    console.print(line)

@@ -1,0 +1,58 @@
+"""What an audit opens with: the artifact, errors that no verdict speaks of, the five verdicts."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from bnaudit.printable import printable
+from bnaudit.results import Audit, Severity
+from bnaudit.terminal.amounts import bytes_text
+from bnaudit.terminal.styles import OUTCOME_STYLES
+
+
+def heading(console: Console, audit: Audit) -> None:
+    """Print what the artifact is and how much of it was read."""
+    artifact = audit.artifact
+    console.print(Text(printable(artifact.path), style="bold"))
+    about = [artifact.format]
+    if artifact.producer:
+        about.append(printable(artifact.producer))
+    read = "all" if artifact.bytes_read >= artifact.size else bytes_text(artifact.bytes_read)
+    about.append(f"{bytes_text(artifact.size)}, {read} read")
+    console.print(Text(" · ".join(about), style="dim"))
+    for remark in audit.description.remarks:
+        console.print(Text(printable(remark)))
+    console.print()
+
+
+def alarms(console: Console, audit: Audit) -> None:
+    """Errors that no verdict speaks of stand above the verdicts: a report must not open with `passed` then."""
+    unspoken = (f for f in audit.findings if f.severity is Severity.ERROR and f.question is None)
+    first = {finding.rule: finding for finding in reversed(list(unspoken))}
+    for finding in first.values():
+        line = Text(f"error {finding.rule} {finding.name}: {printable(finding.message)}", style="bold red")
+        line.truncate(console.width, overflow="ellipsis")
+        console.print(line)
+    if first:
+        console.print()
+
+
+def verdicts(console: Console, audit: Audit) -> None:
+    """Print the five verdicts with their reasons, and what to give to decide the rest."""
+    table = Table.grid(padding=(0, 2))
+    for verdict in audit.verdicts:
+        reason = printable(verdict.reason)
+        table.add_row(Text(verdict.outcome.value, OUTCOME_STYLES[verdict.outcome]), verdict.question.claim, reason)
+    console.print(Padding(table, (0, 0, 0, 2)))
+    needs = list(dict.fromkeys(verdict.needs for verdict in audit.verdicts if verdict.needs))
+    if needs:
+        longest = max(needs, key=len)
+        console.print(
+            Padding(
+                Text(f"What is not checked needs {longest}; this version reads files only.", style="dim"), (0, 0, 0, 2)
+            )
+        )
+    console.print()
