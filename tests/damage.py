@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickletools
 import re
 import zipfile
 from collections.abc import Iterator
@@ -56,12 +57,32 @@ def inside(data: bytes, chance: Random) -> bytes:
         members = {name: archive.read(name) for name in archive.namelist()}
     telling = [name for name, content in members.items() if content and not _is_bulk(name)]
     chosen = chance.choice(telling)
-    members[chosen] = chance.choice((flips, flips, chunks))(members[chosen], chance)
+    ways = (flips, chunks, opcodes, opcodes) if chosen.endswith(".pkl") else (flips, flips, chunks)
+    members[chosen] = chance.choice(ways)(members[chosen], chance)
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
     return packed.getvalue()
+
+
+def opcodes(data: bytes, chance: Random) -> bytes:
+    """A pickle with some of its instructions lost, repeated, exchanged, or replaced by others that fit anywhere."""
+    starts = [position for _, _, position in pickletools.genops(data)]
+    steps = [data[start:end] for start, end in zip(starts, [*starts[1:], len(data)], strict=True)]
+    for _ in range(chance.choice((1, 1, 2, 6))):
+        place, other = chance.randrange(len(steps)), chance.randrange(len(steps))
+        replaced = chance.choice(([], [steps[place]] * 2, [steps[other]], [chance.choice(_INSTRUCTIONS)]))
+        steps[place : place + 1] = replaced or [b""]
+    return b"".join(steps)
+
+
+_INSTRUCTIONS = (
+    *(bytes([code]) for code in b"N\x88\x89])}(\x8f021ese\x85\x86\x87RbQua\x81."),
+    *(b"K\x00", b"J\xff\xff\xff\xff", b"\x8a\x08" + b"\xff" * 7 + b"\x7f", b"G\x7f\xf8" + bytes(6), b"X\0\0\0\0"),
+    *(b"X\x03\0\0\0\xed\xa0\x80", b"h\0", b"h\1", b"h\5", b"cos\nsystem\n", b"ccollections\nOrderedDict\n"),
+    *(b"ctorch\nFloatStorage\n", b"ctorch._utils\n_rebuild_tensor_v2\n", b"ctorch.nn.modules.batchnorm\nBatchNorm2d\n"),
+)
 
 
 def _is_bulk(name: str) -> bool:
