@@ -42,7 +42,19 @@ def _audit(audit: Audit) -> dict[str, Any]:
         "producer": artifact.producer,
         "steps": description.steps,
         "has_optimizer": description.has_optimizer,
+        "steps_name": description.steps_name,
         "remarks": list(description.remarks),
+        "imports": [
+            {
+                "name": imported.name,
+                "called": imported.called,
+                "arguments": list(imported.arguments),
+                "foreign_target": imported.foreign_target,
+                "modified": imported.modified,
+                "fetched": imported.fetched,
+            }
+            for imported in description.imports
+        ],
         "verdicts": [
             {
                 "question": verdict.question.value,
@@ -86,8 +98,20 @@ def _part(part: Part) -> dict[str, Any]:
         "name": part.name,
         "carrier": part.carrier.value,
         "wrappers": list(part.wrappers),
+        "averaged_over": part.averaged_over,
+        "has_metadata": part.has_metadata,
         "tensors": part.tensors,
+        "floating_dtypes": list(part.floating_dtypes),
+        "trainable": part.trainable,
+        "frozen": part.frozen,
+        "inputs": [
+            {"name": given.name, "dtype": given.dtype, "shape": None if given.shape is None else list(given.shape)}
+            for given in part.inputs
+        ],
+        "operators": part.operators,
+        "traced": part.traced,
         "folded": part.folded,
+        "buffers_to_mutate": list(part.buffers_to_mutate),
         "layers": [_layer(layer) for layer in part.layers],
         "mode_dependent": [
             {
@@ -100,6 +124,16 @@ def _part(part: Part) -> dict[str, Any]:
             }
             for other in part.mode_dependent
         ],
+        "hidden": [
+            {
+                "path": module.path,
+                "class": module.class_name,
+                "training": module.training,
+                "in_training": module.in_training,
+                "mode_dependent": list(module.mode_dependent),
+            }
+            for module in part.hidden
+        ],
     }
 
 
@@ -110,6 +144,7 @@ def _layer(layer: NormLayer) -> dict[str, Any]:
         "kind": layer.kind.value,
         "evidence": layer.evidence.value,
         "class": layer.class_name,
+        "metadata_version": layer.metadata_version,
         "channels": layer.channels,
         "eps": _number(layer.eps),
         "momentum": CUMULATIVE.value if isinstance(momentum, Cumulative) else _number(momentum),
@@ -117,8 +152,12 @@ def _layer(layer: NormLayer) -> dict[str, Any]:
         "tracks_statistics": layer.tracks_statistics,
         "training": layer.training,
         "graph_training": layer.graph_training,
+        "statistics_from_input": layer.statistics_from_input,
+        "spelled_out": layer.spelled_out,
+        "hooked": layer.hooked,
         "counter": _number(layer.counter),
         "requires_grad": layer.requires_grad,
+        "block_requires_grad": layer.block_requires_grad,
         "tensors": [_tensor(tensor) for tensor in layer.tensors],
     }
 
@@ -130,6 +169,8 @@ def _tensor(tensor: StoredTensor) -> dict[str, Any]:
         "shape": list(tensor.shape),
         "has_values": tensor.values is not None,
         "absence": tensor.absence,
+        "unread": tensor.unread,
+        "requires_grad": tensor.requires_grad,
     }
 
 

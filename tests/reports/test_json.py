@@ -3,11 +3,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+import bnaudit
 from bnaudit.reports import View
 from bnaudit.reports.json import RENDERER
 from bnaudit.results import Audit, Report, Severity, Unaudited
@@ -60,3 +62,15 @@ def test_the_exit_code_follows_the_threshold(make_report: Make, healthy: Audit, 
     assert document(make_report(faulty))["exit_code"] == 1
     assert document(make_report(healthy), fail_on=Severity.NOTE)["exit_code"] == 0
     assert document(make_report())["exit_code"] == 3
+
+
+def test_every_sample_fits_the_schema_and_carries_all_that_was_described(validator: Any) -> None:
+    report = bnaudit.audit(Path(__file__).parents[2] / "sample_models")
+    written = document(report)
+    validator.validate(written)
+    for audit, shown in zip(report.audits, written["artifacts"], strict=True):
+        parts = audit.description.parts
+        assert [part["carrier"] for part in shown["parts"]] == [part.carrier.value for part in parts]
+        assert [len(part["hidden"]) for part in shown["parts"]] == [len(part.hidden) for part in parts]
+        assert [len(part["layers"]) for part in shown["parts"]] == [len(part.layers) for part in parts]
+        assert {imported["name"] for imported in shown["imports"]} == {i.name for i in audit.description.imports}
