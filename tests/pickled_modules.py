@@ -9,14 +9,14 @@ from torch import nn
 
 from bnaudit.description import Gap, Part
 from bnaudit.reading.byte_source import ByteSource
-from bnaudit.reading.legacy_stream import LegacyStream
-from bnaudit.reading.module_objects import PickledModule, as_module
-from bnaudit.reading.module_tree import describe_module
-from bnaudit.reading.pickle_machine import run
-from bnaudit.reading.stand_ins import Call
-from bnaudit.reading.tensor_refs import TensorRef
-from bnaudit.reading.torch_archive import read_archive
-from bnaudit.reading.torch_tensors import TorchTensors
+from bnaudit.reading.checkpoints.torch_archive import read_archive
+from bnaudit.reading.modules.objects import PickledModule, as_module
+from bnaudit.reading.modules.tree import describe_module
+from bnaudit.reading.pickles.legacy_stream import LegacyStream
+from bnaudit.reading.pickles.machine import run
+from bnaudit.reading.pickles.stand_ins import Call
+from bnaudit.reading.tensors.tensor_refs import TensorRef
+from bnaudit.reading.tensors.torch_tensors import TorchTensors
 
 
 def describe_saved(saved: object, folder: Path, *, legacy: bool = False) -> tuple[Part, tuple[Gap, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict, deque
 from typing import Any
 
-from bnaudit.reading.stand_ins import Call, Global, LazyBytes, PickleDict
+from bnaudit.reading.pickles.stand_ins import Call, Global, LazyBytes, PickleDict
 
 _MAPPINGS: dict[str, Any] = {
     "OrderedDict": OrderedDict,

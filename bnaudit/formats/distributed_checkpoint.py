@@ -30,12 +30,12 @@ def claims(candidate: Candidate) -> bool:
 def read(candidate: Candidate) -> Description:
     """Reads `.metadata` and, of the pieces, those of norm layers. Raises UnreadableError."""
     from bnaudit.reading.byte_source import ByteSource
-    from bnaudit.reading.distributed_metadata import spread_tensors
-    from bnaudit.reading.distributed_state import tensor_dicts
-    from bnaudit.reading.distributed_tensors import PieceFiles
-    from bnaudit.reading.pickle_machine import run
-    from bnaudit.reading.tally import Tally
-    from bnaudit.reading.tensor_groups import describe_dicts
+    from bnaudit.reading.checkpoints.tally import Tally
+    from bnaudit.reading.checkpoints.tensor_groups import describe_dicts
+    from bnaudit.reading.folders.distributed_metadata import spread_tensors
+    from bnaudit.reading.folders.distributed_state import tensor_dicts
+    from bnaudit.reading.folders.distributed_tensors import PieceFiles
+    from bnaudit.reading.pickles.machine import run
 
     folder = candidate.path
     with ByteSource.open(folder / _METADATA, candidate.caps) as source, PieceFiles(folder, source.caps) as files:

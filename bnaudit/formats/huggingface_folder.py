@@ -13,7 +13,7 @@ def claims(candidate: Candidate) -> bool:
     """A folder with an index of shards, or with config.json and weights."""
     if candidate.source is not None:
         return False
-    from bnaudit.reading.model_folder import ModelFolder
+    from bnaudit.reading.folders.model_folder import ModelFolder
 
     try:
         return ModelFolder(candidate.path).is_model
@@ -23,9 +23,9 @@ def claims(candidate: Candidate) -> bool:
 
 def read(candidate: Candidate) -> Description:
     """Reads every model of the folder as a part of its own. Raises UnreadableError when none can be read."""
-    from bnaudit.reading.folder_facts import FolderFacts
-    from bnaudit.reading.model_folder import ModelFolder
-    from bnaudit.reading.weight_files import WeightFiles
+    from bnaudit.reading.folders.folder_facts import FolderFacts
+    from bnaudit.reading.folders.model_folder import ModelFolder
+    from bnaudit.reading.folders.weight_files import WeightFiles
 
     folder, weights = ModelFolder(candidate.path), WeightFiles(candidate.caps)
     with weights.imports.told_in_errors():

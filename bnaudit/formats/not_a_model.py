@@ -9,13 +9,13 @@ from bnaudit.errors import NotAModelError
 from bnaudit.formats import Candidate, Format
 
 if TYPE_CHECKING:
-    from bnaudit.reading.not_models import NotModel
+    from bnaudit.reading.recognition.not_models import NotModel
 
 
 def _recognised(candidate: Candidate) -> NotModel | None:
-    from bnaudit.reading.archives import archive, is_encrypted
-    from bnaudit.reading.foreign_formats import recognise as recognise_model
-    from bnaudit.reading.not_models import NotModel, recognise
+    from bnaudit.reading.recognition.archives import archive, is_encrypted
+    from bnaudit.reading.recognition.foreign_formats import recognise as recognise_model
+    from bnaudit.reading.recognition.not_models import NotModel, recognise
 
     source, name, head, members = candidate.source, candidate.path.name, candidate.head, candidate.members
     if source is None or recognise_model(name, source, head, members) is not None:

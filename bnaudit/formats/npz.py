@@ -9,7 +9,7 @@ from bnaudit.errors import UnreadableError
 from bnaudit.formats import Candidate, Format
 
 if TYPE_CHECKING:
-    from bnaudit.reading.tensor_refs import TensorRef
+    from bnaudit.reading.tensors.tensor_refs import TensorRef
     from bnaudit.reading.zip_directory import ZipDirectory
 
 NAME = "NumPy .npz"
@@ -26,9 +26,9 @@ def claims(candidate: Candidate) -> bool:
 
 def read(candidate: Candidate) -> Description:
     """Reads the header of every array and the values of norm layers. Raises UnreadableError."""
-    from bnaudit.reading.npy_header import NpyTensor
-    from bnaudit.reading.state_dict import describe_state_dict
-    from bnaudit.reading.tally import Tally
+    from bnaudit.reading.checkpoints.state_dict import describe_state_dict
+    from bnaudit.reading.checkpoints.tally import Tally
+    from bnaudit.reading.tensors.npy_header import NpyTensor
     from bnaudit.reading.zip_directory import ZipDirectory
 
     source = candidate.source
@@ -47,7 +47,7 @@ def read(candidate: Candidate) -> Description:
 
 
 def _tensor(archive: ZipDirectory, name: str, longest: int) -> TensorRef:
-    from bnaudit.reading.npy_header import NpyTensor, UnopenedTensor
+    from bnaudit.reading.tensors.npy_header import NpyTensor, UnopenedTensor
 
     return UnopenedTensor() if archive.size(name) > longest else NpyTensor(archive.open(name))
 

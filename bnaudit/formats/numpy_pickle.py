@@ -30,9 +30,9 @@ def claims(candidate: Candidate) -> bool:
 
 def read(candidate: Candidate) -> Description:
     """Reads the pickle and the arrays of norm layers. Raises UnreadableError."""
-    from bnaudit.reading.checkpoint import description
-    from bnaudit.reading.pickle_machine import ImportLog, run
-    from bnaudit.reading.torch_tensors import TorchTensors
+    from bnaudit.reading.checkpoints.description import description
+    from bnaudit.reading.pickles.machine import ImportLog, run
+    from bnaudit.reading.tensors.torch_tensors import TorchTensors
 
     if candidate.source is None:
         raise UnreadableError(f"{candidate.path} is a folder", remedy="give the file in it")

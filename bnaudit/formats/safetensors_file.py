@@ -20,9 +20,9 @@ def claims(candidate: Candidate) -> bool:
 
 def read(candidate: Candidate) -> Description:
     """Reads the header and the bytes of norm layers. Raises UnreadableError."""
+    from bnaudit.reading.checkpoints.state_dict import describe_state_dict
+    from bnaudit.reading.checkpoints.tally import Tally
     from bnaudit.reading.safetensors_header import SafetensorsFile
-    from bnaudit.reading.state_dict import describe_state_dict
-    from bnaudit.reading.tally import Tally
 
     source = candidate.source
     if source is None:

@@ -24,8 +24,8 @@ def read(candidate: Candidate) -> Description:
     Raises UnreadableError when the index or every shard is unreadable, UnsafePathError when it leads elsewhere,
     NotAuditedError for shards of another framework.
     """
-    from bnaudit.reading.weight_files import WeightFiles
-    from bnaudit.reading.weight_index import read_index
+    from bnaudit.reading.folders.weight_files import WeightFiles
+    from bnaudit.reading.folders.weight_index import read_index
 
     source = candidate.source
     if source is None:

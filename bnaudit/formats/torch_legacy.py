@@ -18,10 +18,10 @@ def claims(candidate: Candidate) -> bool:
 
 def read(candidate: Candidate) -> Description:
     """Reads the five pickles and the storages of norm layers. Raises UnreadableError."""
-    from bnaudit.reading.checkpoint import description
-    from bnaudit.reading.legacy_stream import LegacyStream
-    from bnaudit.reading.pickle_imports import ImportLog
-    from bnaudit.reading.torch_tensors import TorchTensors
+    from bnaudit.reading.checkpoints.description import description
+    from bnaudit.reading.pickles.imports import ImportLog
+    from bnaudit.reading.pickles.legacy_stream import LegacyStream
+    from bnaudit.reading.tensors.torch_tensors import TorchTensors
 
     source = candidate.source
     if source is None:

@@ -24,9 +24,9 @@ def claims(candidate: Candidate) -> bool:
 
 def read(candidate: Candidate) -> Description:
     """Reads the directory, data.pkl and the storages of norm layers. Raises UnreadableError."""
-    from bnaudit.reading.checkpoint import description
-    from bnaudit.reading.pickle_imports import ImportLog
-    from bnaudit.reading.torch_archive import read_archive
+    from bnaudit.reading.checkpoints.description import description
+    from bnaudit.reading.checkpoints.torch_archive import read_archive
+    from bnaudit.reading.pickles.imports import ImportLog
 
     if candidate.source is None:
         raise UnreadableError(f"{candidate.path} is a folder", remedy="give the file in it")

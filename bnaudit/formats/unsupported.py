@@ -9,7 +9,7 @@ from bnaudit.errors import NotAuditedError
 from bnaudit.formats import Candidate, Format
 
 if TYPE_CHECKING:
-    from bnaudit.reading.foreign_formats import Foreign
+    from bnaudit.reading.recognition.foreign_formats import Foreign
 
 SUFFIXES = (
     *(".h5", ".hdf5", ".keras", ".tflite", ".engine", ".mlmodel", ".pdmodel", ".pdiparams", ".mnn", ".caffemodel"),
@@ -19,8 +19,8 @@ SUFFIXES = (
 
 
 def _recognised(candidate: Candidate) -> Foreign | None:
-    from bnaudit.reading.archives import archive
-    from bnaudit.reading.foreign_formats import Foreign, recognise, recognise_folder
+    from bnaudit.reading.recognition.archives import archive
+    from bnaudit.reading.recognition.foreign_formats import Foreign, recognise, recognise_folder
 
     if candidate.source is None:
         return recognise_folder(candidate.path)

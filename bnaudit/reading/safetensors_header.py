@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from bnaudit.errors import CapExceededError, MalformedError
 from bnaudit.reading.byte_source import ByteSource
-from bnaudit.reading.element_types import raw_type, widen
 from bnaudit.reading.json_text import parse_json
-from bnaudit.reading.tensor_refs import MOST_AXES, TensorRef, check_extents
+from bnaudit.reading.tensors.element_types import raw_type, widen
+from bnaudit.reading.tensors.tensor_refs import MOST_AXES, TensorRef, check_extents
 
 if TYPE_CHECKING:
     import numpy as np

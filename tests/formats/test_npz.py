@@ -13,7 +13,7 @@ from state_dicts import assert_norms_equal, describe, state_dicts
 
 from bnaudit.errors import MalformedError
 from bnaudit.reading.byte_source import ByteSource
-from bnaudit.reading.npy_header import NpyTensor
+from bnaudit.reading.tensors.npy_header import NpyTensor
 
 
 @given(tensors=state_dicts(), compressed=st.booleans())

@@ -21,7 +21,7 @@ import pytest
 from builders import hits
 
 from bnaudit.reading.byte_source import ByteSource
-from bnaudit.reading.pickle_machine import run
+from bnaudit.reading.pickles.machine import run
 from bnaudit.results import Hit, Severity
 
 GETATTR = b"cbuiltins\ngetattr\n"

@@ -21,7 +21,7 @@ from builders import hits
 
 from bnaudit.description import PickleImport
 from bnaudit.reading.byte_source import ByteSource
-from bnaudit.reading.pickle_machine import run
+from bnaudit.reading.pickles.machine import run
 from bnaudit.results import Confidence, Hit, Severity
 
 RULE = "bn901_unsafe_pickle"

@@ -10,9 +10,9 @@ from bnaudit.errors import UnreadableError
 from bnaudit.reading.byte_source import ByteSource
 from bnaudit.reading.exported.weights import ConfiguredWeights, PickleReader, pickled_refs
 from bnaudit.reading.json_text import JsonObject, as_object, parse_json
-from bnaudit.reading.tensor_refs import TensorRef
+from bnaudit.reading.tensors.tensor_refs import TensorRef
+from bnaudit.reading.tensors.zip_storages import is_big_endian
 from bnaudit.reading.zip_directory import ZipDirectory
-from bnaudit.reading.zip_storages import is_big_endian
 
 _FLAT_WEIGHTS = ("serialized_state_dict", "serialized_constants")
 _CONFIGS = ("_weights_config.json", "_constants_config.json")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bnaudit.description import ModeDependent
 from bnaudit.reading.exported.graph import Node
 from bnaudit.reading.exported.modules import function_of, module_of
-from bnaudit.reading.mode_classes import mode_of_class
+from bnaudit.reading.modules.mode_classes import mode_of_class
 
 _DROPOUTS = frozenset(
     f"aten.{name}{inplace}"

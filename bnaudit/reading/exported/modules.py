@@ -8,7 +8,7 @@ from typing import NamedTuple
 from bnaudit.description import NormKind
 from bnaudit.reading.exported.graph import Node
 from bnaudit.reading.json_text import text_at
-from bnaudit.reading.norm_classes import kind_of_class
+from bnaudit.reading.modules.norm_classes import kind_of_class
 
 _REPEATED_CALL = re.compile(r"@\d+$")
 

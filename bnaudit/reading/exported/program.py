@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from bnaudit.caps import Caps
 from bnaudit.description import Carrier, Gap, GraphInput, Part
+from bnaudit.reading.checkpoints.tally import Tally
 from bnaudit.reading.exported.graph import Node, Scope, walk
 from bnaudit.reading.exported.modes import ModeCalls
 from bnaudit.reading.exported.norms import OPERATORS, NormCalls
@@ -15,9 +16,8 @@ from bnaudit.reading.exported.sizes import Size, dtype_name
 from bnaudit.reading.exported.state import ProgramState
 from bnaudit.reading.exported.values import Origins
 from bnaudit.reading.json_text import JsonObject, as_object, object_at
-from bnaudit.reading.strided_tensor import AbsentTensor
-from bnaudit.reading.tally import Tally
-from bnaudit.reading.tensor_refs import TensorRef
+from bnaudit.reading.tensors.strided_tensor import AbsentTensor
+from bnaudit.reading.tensors.tensor_refs import TensorRef
 
 _KNOWN_NAMESPACES = ("higher_order", "prims", "prim", "_operator", "math", "builtins")
 

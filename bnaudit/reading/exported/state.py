@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from bnaudit.description import Gap, StoredTensor
 from bnaudit.reading.exported.graph import Scope
 from bnaudit.reading.exported.sizes import dtype_name
-from bnaudit.reading.tensor_refs import TensorRef, stored
+from bnaudit.reading.tensors.tensor_refs import TensorRef, stored
 
 
 class ProgramState:

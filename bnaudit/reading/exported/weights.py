@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from bnaudit.errors import MalformedError, UnreadableError
 from bnaudit.reading.byte_source import ByteSource
-from bnaudit.reading.element_types import element_bytes
 from bnaudit.reading.exported.sizes import dtype_name, size_of
 from bnaudit.reading.json_text import JsonObject, as_object, list_at, object_at, parse_json, text_at
-from bnaudit.reading.pickle_imports import ImportLog
-from bnaudit.reading.pickle_machine import run
-from bnaudit.reading.pickle_state import OpcodeMeter
-from bnaudit.reading.stand_ins import Call, PickleDict
-from bnaudit.reading.strided_tensor import AbsentTensor, Layout, StoragePart, StridedTensor, UnreadableTensor
-from bnaudit.reading.tensor_refs import LARGEST, TensorRef
-from bnaudit.reading.torch_tensors import TorchTensors
+from bnaudit.reading.pickles.imports import ImportLog
+from bnaudit.reading.pickles.machine import run
+from bnaudit.reading.pickles.stand_ins import Call, PickleDict
+from bnaudit.reading.pickles.state import OpcodeMeter
+from bnaudit.reading.tensors.element_types import element_bytes
+from bnaudit.reading.tensors.strided_tensor import AbsentTensor, Layout, StoragePart, StridedTensor, UnreadableTensor
+from bnaudit.reading.tensors.tensor_refs import LARGEST, TensorRef
+from bnaudit.reading.tensors.torch_tensors import TorchTensors
+from bnaudit.reading.tensors.zip_storages import ZipStorages, is_big_endian
 from bnaudit.reading.zip_directory import ZipDirectory
-from bnaudit.reading.zip_storages import ZipStorages, is_big_endian
 
 _STRIDED = 7
 _TENSOR_BYTES = 600

@@ -14,6 +14,7 @@ from bnaudit.description import (
     Part,
 )
 from bnaudit.reading.byte_source import ByteSource, MemorySource
+from bnaudit.reading.checkpoints.tally import Tally
 from bnaudit.reading.onnx.analysis import Analysis
 from bnaudit.reading.onnx.batch_norms import BATCH_NORMS, batch_norm
 from bnaudit.reading.onnx.dtypes import is_floating
@@ -27,7 +28,6 @@ from bnaudit.reading.onnx.other_norms import AXIS_OPERATORS, OPERATORS, axis_nor
 from bnaudit.reading.onnx.scope import Scope, Site
 from bnaudit.reading.onnx.spelled_out import ROOTS, spelled_out
 from bnaudit.reading.onnx.tensor import OnnxTensor, SparseTensor
-from bnaudit.reading.tally import Tally
 
 _SMALL_FILE = 1 << 20
 

@@ -9,7 +9,7 @@ from bnaudit.reading.onnx.consumers import MOVING, before
 from bnaudit.reading.onnx.dependence import Dependence
 from bnaudit.reading.onnx.scope import Value
 from bnaudit.reading.onnx.tensor import OnnxTensor, SparseTensor, widened
-from bnaudit.reading.tensor_refs import stored
+from bnaudit.reading.tensors.tensor_refs import stored
 
 
 class Parameters:

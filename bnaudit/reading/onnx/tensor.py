@@ -9,7 +9,7 @@ from bnaudit.errors import CapExceededError, MalformedError, UnreadableError
 from bnaudit.reading.onnx.dtypes import decode, dtype_name, from_words, is_floating, stored_bytes
 from bnaudit.reading.onnx.external import External, ExternalFiles
 from bnaudit.reading.onnx.protobuf_wire import WireReader, signed
-from bnaudit.reading.tensor_refs import MOST_AXES, TensorRef, check_extents
+from bnaudit.reading.tensors.tensor_refs import MOST_AXES, TensorRef, check_extents
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from bnaudit.errors import UnreadableError
 from bnaudit.reading.byte_source import ByteSource
-from bnaudit.reading.pickle_imports import ImportLog
-from bnaudit.reading.pickle_machine import run
-from bnaudit.reading.pickle_state import OpcodeMeter
-from bnaudit.reading.tally import Tally
-from bnaudit.reading.tensor_refs import TensorRef
-from bnaudit.reading.torch_tensors import TorchTensors
+from bnaudit.reading.checkpoints.tally import Tally
+from bnaudit.reading.pickles.imports import ImportLog
+from bnaudit.reading.pickles.machine import run
+from bnaudit.reading.pickles.state import OpcodeMeter
+from bnaudit.reading.tensors.tensor_refs import TensorRef
+from bnaudit.reading.tensors.torch_tensors import TorchTensors
+from bnaudit.reading.tensors.zip_storages import ZipStorages, is_big_endian
 from bnaudit.reading.torchscript.code import CodeLibrary
 from bnaudit.reading.torchscript.facts import example_inputs
 from bnaudit.reading.torchscript.objects import ObjectTree
 from bnaudit.reading.zip_directory import ZipDirectory
-from bnaudit.reading.zip_storages import ZipStorages, is_big_endian
 
 
 class ScriptArchive:

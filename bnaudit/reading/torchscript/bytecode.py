@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bnaudit.errors import UnreadableError
-from bnaudit.reading.stand_ins import PickleDict
+from bnaudit.reading.pickles.stand_ins import PickleDict
 from bnaudit.reading.torchscript.archive import ScriptArchive
 from bnaudit.reading.torchscript.operators import signature
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from bnaudit.description import GraphInput, NormLayer
-from bnaudit.reading.stand_ins import Call, PickleDict
-from bnaudit.reading.tensor_refs import TensorRef
+from bnaudit.reading.pickles.stand_ins import Call, PickleDict
+from bnaudit.reading.tensors.tensor_refs import TensorRef
 from bnaudit.reading.torchscript.code import CodeLibrary
 from bnaudit.reading.torchscript.objects import ScriptObject, Tensors
 from bnaudit.reading.torchscript.sites import Reached

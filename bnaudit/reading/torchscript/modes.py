@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from bnaudit.description import ModeDependent
-from bnaudit.reading.mode_classes import mode_of_class
+from bnaudit.reading.modules.mode_classes import mode_of_class
 from bnaudit.reading.torchscript.code import CodeLibrary
 from bnaudit.reading.torchscript.objects import ScriptObject
 from bnaudit.reading.torchscript.randomness import Randomness, randomness

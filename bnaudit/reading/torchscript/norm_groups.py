@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bnaudit.description import NormKind
-from bnaudit.reading.norm_classes import STATISTICAL, kind_of_class
+from bnaudit.reading.modules.norm_classes import STATISTICAL, kind_of_class
 from bnaudit.reading.torchscript.code import CodeLibrary
 from bnaudit.reading.torchscript.frames import exclusive
 from bnaudit.reading.torchscript.objects import ScriptObject

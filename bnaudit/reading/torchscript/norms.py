@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container
 
 from bnaudit.description import CUMULATIVE, Cumulative, Evidence, NormKind, NormLayer, StoredTensor
-from bnaudit.reading.norm_classes import STATISTICAL
-from bnaudit.reading.tensor_refs import TensorRef, stored
+from bnaudit.reading.modules.norm_classes import STATISTICAL
+from bnaudit.reading.tensors.tensor_refs import TensorRef, stored
 from bnaudit.reading.torchscript.code import CodeLibrary
 from bnaudit.reading.torchscript.norm_groups import SLOTS, NormGroup
 from bnaudit.reading.torchscript.operators import EPSILON

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Protocol
 
-from bnaudit.reading.stand_ins import Call, PickleDict
-from bnaudit.reading.tally import OBJECT, Tally
-from bnaudit.reading.tensor_refs import TensorRef
+from bnaudit.reading.checkpoints.tally import OBJECT, Tally
+from bnaudit.reading.pickles.stand_ins import Call, PickleDict
+from bnaudit.reading.tensors.tensor_refs import TensorRef
 
 _MANGLE = re.compile(r"\.___torch_mangle_\d+")
 _CUSTOM_CLASSES = "__torch__.torch.classes."

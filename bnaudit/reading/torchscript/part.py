@@ -5,7 +5,7 @@ from __future__ import annotations
 from bnaudit.description import Carrier, Part
 from bnaudit.errors import MalformedError, UnreadableError
 from bnaudit.reading.byte_source import ByteSource
-from bnaudit.reading.tally import Tally
+from bnaudit.reading.checkpoints.tally import Tally
 from bnaudit.reading.torchscript.archive import ScriptArchive
 from bnaudit.reading.torchscript.bytecode import report_bytecode
 from bnaudit.reading.torchscript.facts import inputs, is_traced, trained

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bnaudit.reading.tensor_refs import TensorRef
+from bnaudit.reading.tensors.tensor_refs import TensorRef
 from bnaudit.reading.torchscript.objects import ScriptObject
 
 Plain = bool | int | float | str | None

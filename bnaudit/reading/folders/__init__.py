@@ -1,0 +1,1 @@
+"""Models in several files: shards, Hugging Face folders, torch.distributed.checkpoint."""

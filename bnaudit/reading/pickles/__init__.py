@@ -1,0 +1,1 @@
+"""Pickles: an opcode loop of our own that builds inert stand-ins and executes nothing."""
