@@ -87,9 +87,10 @@ class ByteSource:
         self._charge(8 * values)
 
     def _charge(self, length: int) -> None:
-        self._meter.tensor_bytes += max(length, 0)
-        if self._meter.tensor_bytes > self.caps.tensor_bytes:
+        together = self._meter.tensor_bytes + max(length, 0)
+        if together > self.caps.tensor_bytes:
             raise CapExceededError("the norm tensors together", where=self.name, cap="tensor_bytes")
+        self._meter.tensor_bytes = together  # what was refused does not count: smaller tensors may still fit
 
     def head(self, length: int = 4096) -> bytes:
         """The first bytes, at most `length`."""

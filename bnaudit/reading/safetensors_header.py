@@ -92,13 +92,13 @@ class SafetensorsFile:
         """Bytes `start` to `end` of the data, which stand for so many values; the block around them is read once."""
         if start == end:
             return b""
-        self._data.keep(values)
         number = bisect_right(self._blocks, start) - 1
         first = self._blocks[number]
         block = self._read.get(number)
         if block is None:
             limit = self._blocks[number + 1] if number + 1 < len(self._blocks) else self._data.size
             block = self._read[number] = self._data.read_tensor(first, limit - first)
+        self._data.keep(values)
         return block[start - first : end - first]
 
     def _place(self, header: dict[str, object], name: str) -> None:

@@ -61,8 +61,8 @@ class NpyTensor(TensorRef):
         if self.dtype == "unknown":
             raise UnreadableError("an array of objects or records", where=self._source.name, remedy="save numbers")
         check_extents(self.shape)
-        self._source.keep(prod(self.shape))
         data = self._source.read_tensor(self._start, self._size)
+        self._source.keep(prod(self.shape))
         return widen(
             np.ndarray(self.shape, raw_type(self.dtype, self._big_endian), data, order=self._order), self.dtype
         )

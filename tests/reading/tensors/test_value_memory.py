@@ -90,3 +90,13 @@ def test_values_beyond_the_cap_are_gaps_that_name_it(write: object, tmp_path: Pa
     kept = [layer.running_mean.values for _, layer in capped.layers if layer.running_mean is not None]
     assert 0 < sum(values.size for values in kept if values is not None) <= 20 * SIZE
     assert any("--cap tensor_bytes" in gap.why for gap in capped.gaps)
+
+
+def test_a_tensor_that_is_too_large_takes_no_room_from_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "model.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, size in (("a.bn", 30 * SIZE), ("b.bn", SIZE), ("c.bn", 30 * SIZE), ("d.bn", SIZE)):
+            with archive.open(f"{name}.running_mean.npy", "w") as member:
+                np.lib.format.write_array(member, np.ones(size, np.float32))
+    layers = {layer.name: layer.mean for _, layer in describe(path, Settings(caps=CAPS)).layers}
+    assert {name for name, mean in layers.items() if mean is not None} == {"b.bn", "d.bn"}
