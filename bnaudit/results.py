@@ -184,8 +184,13 @@ class Audit(Record, eq=False):
 
     @property
     def looked(self) -> bool:
-        """Whether anything was checked: some part was read, or no norm layer can hide behind the gaps."""
-        return bool(self.description.parts) or not any(gap.hides_norms for gap in self.gaps)
+        """Whether anything was checked: there is a model, and not all that may be norm layers is unread."""
+        layers = [layer for _, layer in self.description.layers]
+        if layers:
+            return any(not tensor.unread for layer in layers for tensor in layer.tensors) or not any(
+                layer.tensors for layer in layers
+            )
+        return bool(self.description.parts) and not any(gap.hides_norms for gap in self.gaps)
 
 
 class Unaudited(Record):

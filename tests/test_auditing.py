@@ -8,7 +8,8 @@ import pytest
 from builders import batch_norm, description, part
 
 from bnaudit.auditing import conclude
-from bnaudit.results import Confidence, Hit, Outcome, Question, Severity
+from bnaudit.description import Description, Gap, NormLayer, StoredTensor
+from bnaudit.results import Confidence, Hit, Outcome, Question, Report, Severity
 from bnaudit.rules import Case, Check, Rule
 from bnaudit.settings import Settings
 
@@ -118,3 +119,26 @@ def test_an_open_point_makes_the_verdict_inconclusive() -> None:
 def test_a_hit_can_say_whether_it_settles_its_question(settles: bool, outcome: Outcome) -> None:
     audit = conclude(SUBJECT, Settings(), [rule("BN502", hit(severity=Severity.NOTE, settles=settles))])
     assert audit.verdicts[0].outcome is outcome
+
+
+def unread(name: str) -> NormLayer:
+    lost = StoredTensor(name=f"{name}.weight", dtype="float32", shape=(3,), values=None, absence="cut off", unread=True)
+    return batch_norm(name, mean=None, var=None, beta=None, counter=None, gamma=lost)
+
+
+@pytest.mark.parametrize(
+    ("subject", "looked"),
+    [
+        (description(part([batch_norm()])), True),
+        (description(part([])), True),
+        (description(), False),
+        (description(part([]), gaps=(Gap(where="code", why="not parsed"),)), False),
+        (description(part([]), gaps=(Gap(where="data", why="sparse", hides_norms=False),)), True),
+        (description(part([unread("a"), unread("b")])), False),
+        (description(part([unread("a"), batch_norm("b")])), True),
+    ],
+)
+def test_an_artifact_of_which_no_norm_layer_could_be_read_was_not_checked(subject: Description, looked: bool) -> None:
+    audit = conclude(subject, Settings(), [])
+    assert audit.looked is looked
+    assert Report(version="0", audits=(audit,)).exit_code() == (0 if looked else 3)

