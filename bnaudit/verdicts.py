@@ -52,7 +52,7 @@ def _verdict(
     return Verdict(question=question, outcome=outcome, reason=reason, needs=needs)
 
 
-_NOTHING: _Answer = (Outcome.NOT_CHECKED, "no model in the file", "a file that holds one")
+_NOTHING: _Answer = (Outcome.NOT_CHECKED, "no model in the file", "a file that holds a model")
 
 
 def _buffers(part: Part) -> _Answer:
