@@ -39,8 +39,10 @@ def test_a_hostile_file_is_answered_in_time_and_in_words(attack: Attack, tmp_pat
         timeout=SECONDS,
         check=False,
     )
-    assert (done.returncode in (0, 1, 2), done.stderr) == (True, "")
+    assert done.stderr == ""
     report = json.loads(done.stdout)
+    # 3 where the only norm layer is the hostile one: nothing was checked.
+    assert done.returncode == report["exit_code"]
     whys = [entry["reason"] for entry in report["not_audited"]]
     for artifact in report["artifacts"]:
         assert artifact["failed"] == []
