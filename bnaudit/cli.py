@@ -12,6 +12,15 @@ from bnaudit import __version__, plugins
 from bnaudit.exit_codes import exit_code
 
 COMMANDS = "bnaudit.commands"
+EPILOG = """
+Examples:
+
+  bnaudit inspect model.pt
+
+  bnaudit inspect models/ --fail-on warning
+
+  bnaudit explain BN105
+"""
 
 
 def app(arguments: Sequence[str]) -> typer.Typer:
@@ -19,6 +28,7 @@ def app(arguments: Sequence[str]) -> typer.Typer:
     built = typer.Typer(
         name="bnaudit",
         help="Audit the normalization layers of a model before it is deployed.",
+        epilog=EPILOG,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},

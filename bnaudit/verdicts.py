@@ -38,18 +38,26 @@ def _verdict(
     open_points = list(dict.fromkeys(finding.undecided for finding in about if finding.undecided))
     if open_points:
         return Verdict(question=question, outcome=Outcome.INCONCLUSIVE, reason="; ".join(open_points))
-    left_out = [id for id, decides in unselected if decides is question]
-    if left_out:
-        reason = f"{', '.join(left_out)} not selected"
-        return Verdict(question=question, outcome=Outcome.NOT_CHECKED, reason=reason, needs="the whole set of rules")
     answers = [_DECIDE[question](part) for part in description.parts]
     outcome, reason, needs = min(answers, key=lambda answer: _RANK.index(answer[0]), default=_NOTHING)
     if outcome is Outcome.PASSED and len(answers) > 1:
         reason = _of_all(question, description.parts) or reason
-    hiding = sum(gap.hides_norms for gap in description.gaps)
-    if hiding and outcome is Outcome.PASSED:
-        outcome, reason = Outcome.INCONCLUSIVE, f"{_count(hiding, 'part')} of the file not read (BN118)"
+    if outcome is Outcome.PASSED:
+        outcome, reason, needs = _withheld(question, description, unselected) or (outcome, reason, needs)
     return Verdict(question=question, outcome=outcome, reason=reason, needs=needs)
+
+
+def _withheld(
+    question: Question, description: Description, unselected: Sequence[tuple[str, Question | None]]
+) -> _Answer | None:
+    """What keeps a question from passing: rules that were not asked, parts that were not read."""
+    left_out = [id for id, decides in unselected if decides is question]
+    if left_out:
+        return Outcome.NOT_CHECKED, f"{', '.join(left_out)} not selected", "the whole set of rules"
+    hiding = sum(gap.hides_norms for gap in description.gaps)
+    if hiding:
+        return Outcome.INCONCLUSIVE, f"{_count(hiding, 'part')} of the file not read (BN118)", ""
+    return None
 
 
 _NOTHING: _Answer = (Outcome.NOT_CHECKED, "no model in the file", "a file that holds a model")

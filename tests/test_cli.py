@@ -149,6 +149,7 @@ def test_help_names_every_option_with_examples() -> None:
     for text in (*options, "Examples", "Exit codes"):
         assert text in shown
     assert "bnaudit 0." in bnaudit("--version").stdout
+    assert "bnaudit inspect model.pt" in bnaudit("--help").stdout
 
 
 def test_an_ascii_terminal_is_no_reason_to_fail() -> None:

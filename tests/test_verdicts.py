@@ -131,6 +131,12 @@ def test_a_question_whose_rules_were_left_out_never_passes() -> None:
     assert by_question[Question.FROZEN].outcome is Outcome.PASSED
 
 
+def test_what_a_file_can_not_say_is_the_reason_also_when_rules_were_left_out() -> None:
+    found = verdicts(description(part([batch_norm()])), (), [("BN202", Question.EVAL_MODE)])
+    (verdict,) = [verdict for verdict in found if verdict.question is Question.EVAL_MODE]
+    assert (verdict.outcome, verdict.reason) == (Outcome.NOT_CHECKED, "a state dict holds no code")
+
+
 def test_the_worst_part_speaks() -> None:
     outcomes = decide(graph(name="a"), part([batch_norm()], name="b"))
     assert outcomes[Question.EVAL_MODE] is Outcome.NOT_CHECKED
