@@ -18,7 +18,7 @@ LEVELS = (
     ("errors", "records", "plugins", "printable"),
     ("caps",),
     ("description", "layer_names"),
-    ("results", "arithmetic", "name_patterns", "modes", "pickle_names"),
+    ("results", "arithmetic", "name_patterns", "modes", "pickle_names", "finiteness"),
     ("worked_arithmetic", "initial_state", "averaged_weights"),
     ("reading",),
     ("terminal",),

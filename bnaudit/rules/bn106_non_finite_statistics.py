@@ -39,17 +39,11 @@ in a hand-written norm, NaN in the data, a learning-rate search whose steps were
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from bnaudit.description import NormLayer, Part
+from bnaudit.finiteness import non_finite
 from bnaudit.results import Hit, Question, Severity
 from bnaudit.rules import Case, rule
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _CHANNELS_SHOWN = 16
 
@@ -58,41 +52,15 @@ _CHANNELS_SHOWN = 16
 def non_finite_statistics(case: Case) -> Iterator[Hit]:
     """One hit per layer; each names the first layer of its part."""
     for part in case.subject.parts:
-        first = ""
-        for layer in part.layers:
-            where, bad = _non_finite(layer)
-            if len(bad) > case.limits["channels"]:
-                first = first or layer.name or "the model itself"
-                yield _hit(case, part, layer, where, bad, first)
-
-
-def _non_finite(layer: NormLayer) -> tuple[str, tuple[int, ...]]:
-    """In which tensors and which channels, ascending."""
-    tensors = [(name, values) for name, values in _statistics(layer) if _spoils(values)]
-    channels: set[int] = set()
-    for _, values in tensors:
-        channels.update((~(abs(values) < math.inf)).reshape(-1).nonzero()[0].tolist())
-    return " and ".join(name for name, _ in tensors), tuple(sorted(channels))
-
-
-def _statistics(layer: NormLayer) -> Iterator[tuple[str, NDArray[np.float64]]]:
-    for name, values in (("running_mean", layer.mean), ("running_var", layer.var)):
-        if values is not None:
-            yield name, values
-
-
-def _spoils(values: NDArray[np.float64]) -> bool:
-    # NaN and inf alike fail the comparison, and no other value does.
-    return values.size > 0 and not bool((abs(values) < math.inf).all())
-
-
-def _hit(case: Case, part: Part, layer: NormLayer, where: str, bad: tuple[int, ...], first: str) -> Hit:
-    return Hit(
-        message=f"channels with NaN or inf in {where}; first in order: {first}",
-        advice="go back to an earlier checkpoint, or measure the statistics with update_bn on finite inputs",
-        layer=layer.name,
-        part=part.name,
-        value=len(bad),
-        limit=case.limits["channels"],
-        channels=bad[:_CHANNELS_SHOWN],
-    )
+        for found in non_finite(
+            part, lambda layer: (("running_mean", layer.mean), ("running_var", layer.var)), case.limits["channels"]
+        ):
+            yield Hit(
+                message=f"channels with NaN or inf in {found.tensors}; first in order: {found.first}",
+                advice="go back to an earlier checkpoint, or measure the statistics with update_bn on finite inputs",
+                layer=found.layer.name,
+                part=part.name,
+                value=len(found.channels),
+                limit=case.limits["channels"],
+                channels=found.channels[:_CHANNELS_SHOWN],
+            )

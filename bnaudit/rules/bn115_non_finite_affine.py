@@ -33,10 +33,9 @@ state is NaN as well. Stop writing such files:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
-from bnaudit.description import NormLayer, Part
+from bnaudit.finiteness import non_finite
 from bnaudit.results import Hit, Severity
 from bnaudit.rules import Case, rule
 
@@ -47,33 +46,15 @@ _CHANNELS_SHOWN = 16
 def non_finite_affine(case: Case) -> Iterator[Hit]:
     """One hit per layer; each names the first layer of its part."""
     for part in case.subject.parts:
-        first = ""
-        for layer in part.layers:
-            where, bad = _non_finite(layer)
-            if len(bad) > case.limits["channels"]:
-                first = first or layer.name or "the model itself"
-                yield _hit(case, part, layer, where, bad, first)
-
-
-def _non_finite(layer: NormLayer) -> tuple[str, list[int]]:
-    """In which tensors and which channels, ascending."""
-    names: list[str] = []
-    channels: set[int] = set()
-    for name, values in (("weight", layer.gamma), ("bias", layer.beta)):
-        # NaN and inf alike fail the comparison, and no other value does.
-        if values is not None and not (finite := abs(values) < math.inf).all():
-            names.append(name)
-            channels.update((~finite).reshape(-1).nonzero()[0].tolist())
-    return " and ".join(names), sorted(channels)
-
-
-def _hit(case: Case, part: Part, layer: NormLayer, where: str, bad: list[int], first: str) -> Hit:
-    return Hit(
-        message=f"channels with NaN or inf in {where}; first in order: {first}",
-        advice="go back to a checkpoint from before training diverged",
-        layer=layer.name,
-        part=part.name,
-        value=len(bad),
-        limit=case.limits["channels"],
-        channels=tuple(bad[:_CHANNELS_SHOWN]),
-    )
+        for found in non_finite(
+            part, lambda layer: (("weight", layer.gamma), ("bias", layer.beta)), case.limits["channels"]
+        ):
+            yield Hit(
+                message=f"channels with NaN or inf in {found.tensors}; first in order: {found.first}",
+                advice="go back to a checkpoint from before training diverged",
+                layer=found.layer.name,
+                part=part.name,
+                value=len(found.channels),
+                limit=case.limits["channels"],
+                channels=found.channels[:_CHANNELS_SHOWN],
+            )
