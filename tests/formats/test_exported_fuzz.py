@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from exported_builders import as_torch_2_7, described, export, randomized, rewritten, saved
+from outcomes import outcome_of
 from torch import nn
 
 from bnaudit.description import Description
 from bnaudit.errors import BnauditError
-from bnaudit.formats import Candidate
 from bnaudit.formats.exported_program import FORMAT
-from bnaudit.reading.byte_source import ByteSource
 
 
 class Net(nn.Module):
@@ -42,17 +40,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def outcome(path: Path) -> Description | BnauditError | None:
-    """A description, an expected error, or None when the format does not claim the file."""
-    started = time.monotonic()
-    try:
-        with ByteSource.open(path) as source:
-            candidate = Candidate(path, source)
-            return FORMAT.read(candidate) if FORMAT.claims(candidate) else None
-    except BnauditError as error:
-        assert "\n" not in str(error)
-        return error
-    finally:
-        assert time.monotonic() - started < 5
+    """What the format makes of the file."""
+    return outcome_of(FORMAT, path, 5)
 
 
 def test_truncation_at_many_lengths(files: list[Path], tmp_path: Path) -> None:
