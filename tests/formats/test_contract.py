@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import subprocess
@@ -43,8 +44,13 @@ def size_of(path: Path) -> int:
     return sum(file.stat().st_size for file in path.rglob("*")) if path.is_dir() else path.stat().st_size
 
 
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
+def open_files(*folders: Path) -> list[str]:
+    """Files below the folders that this process holds open; other libraries open and close theirs as they like."""
+    links = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed while the folder was listed
+            links.append(str(descriptor.readlink()))
+    return [link for link in links if link.startswith(tuple(str(folder.resolve()) for folder in folders))]
 
 
 @every_format
@@ -206,16 +212,16 @@ def test_a_broken_folder_raises_nothing_but_expected_errors(path: Path, tmp_path
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are counted in /proc")
 def test_no_file_stays_open(tmp_path: Path) -> None:
     chance = random.Random(0)
-    before = open_files()
+    folders = tmp_path, *{path.parent for path in SUBJECTS}
     for path in SUBJECTS:
         read(path)
-        assert open_files() == before, path
+        assert open_files(*folders) == [], path
         if not path.is_dir():
             target = tmp_path / path.name
             for data in broken(path.read_bytes(), chance):
                 target.write_bytes(data)
                 bnaudit.audit(target)
-            assert open_files() == before, path
+            assert open_files(*folders) == [], path
 
 
 NOT_NEEDED = ("torch", "onnx", "onnxruntime", "safetensors", "google", "pickle", "zipfile", "tarfile", "subprocess")
