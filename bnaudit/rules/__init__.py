@@ -17,11 +17,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bnaudit.description import Description
 from bnaudit.plugins import load, names
 from bnaudit.results import Hit, Question, Severity
+
+if TYPE_CHECKING:
+    from bnaudit.measurement import Measured
 
 
 class Case(NamedTuple):
@@ -31,6 +34,8 @@ class Case(NamedTuple):
     limits: Mapping[str, float]
     """This rule's limits, as its decorator declares them or as the settings override them."""
     baseline: Description | None = None
+    measured: Measured | None = None
+    """What a run showed; never None for a rule that `needs` a probe."""
 
 
 Check = Callable[[Case], Iterator[Hit]]
