@@ -153,6 +153,9 @@ def _taken(hit: Hit, rule: Rule, places: dict[str, set[tuple[str, str | None]]])
 def _finding(rule: Rule, hit: Hit, artifact: Artifact, settings: Settings) -> Finding:
     severity = settings.cap(hit.severity or rule.severity, hit.confidence)
     fails = hit.settles if hit.settles is not None else severity >= Severity.WARNING and not hit.undecided
+    intended = settings.intends(rule.id, hit.layer)
+    if intended:
+        severity, fails = Severity.NOTE, False
     return Finding(
         rule=rule.id,
         name=rule.name,
@@ -168,7 +171,8 @@ def _finding(rule: Rule, hit: Hit, artifact: Artifact, settings: Settings) -> Fi
         channels=hit.channels,
         question=rule.question,
         fails=fails,
-        undecided=hit.undecided,
+        undecided="" if intended else hit.undecided,
+        intended=intended,
         fingerprint=_fingerprint(rule.id, hit),
     )
 

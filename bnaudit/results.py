@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum, IntEnum
+from typing import TYPE_CHECKING
 
 from bnaudit.description import Artifact, Description, Gap
 from bnaudit.records import Record
+
+if TYPE_CHECKING:
+    from bnaudit.measurement import Measured
 
 
 class Severity(IntEnum):
@@ -125,6 +129,8 @@ class Finding(Record):
     undecided: str
     fingerprint: str
     """Survives retraining: made of rule, part and layer without wrapper prefixes, never of numbers or paths."""
+    intended: bool = False
+    """The settings say that it is meant to be so: a note, whatever its severity was, that fails nothing."""
 
 
 class Skipped(Record):
@@ -181,6 +187,14 @@ class Audit(Record, eq=False):
     skipped: tuple[Skipped, ...]
     failed: tuple[Failed, ...]
     gaps: tuple[Gap, ...]
+    measured: Measured | None = None
+    """What running the model showed; None: it was not run, see `not_run`."""
+    not_run: str = ""
+    """Why it was not run, or stopped before anything was measured."""
+    run_needs: str = ""
+    """What to give or allow so that it is."""
+    run_failed: bool = False
+    """It should have run, with what the user gave, and could not: exit code 2."""
 
     @property
     def looked(self) -> bool:
@@ -224,7 +238,9 @@ class Report(Record, eq=False):
 
     def exit_code(self, fail_on: Severity = Severity.ERROR) -> int:
         """0 nothing at or above `fail_on`; 1 findings; 2 unreadable or failed; 3 nothing was checked."""
-        if any(entry.error for entry in self.unaudited) or any(audit.failed for audit in self.audits):
+        if any(entry.error for entry in self.unaudited) or any(
+            audit.failed or audit.run_failed for audit in self.audits
+        ):
             return 2
         if self.worst is not None and self.worst >= fail_on:
             return 1

@@ -11,9 +11,10 @@ from bnaudit.errors import UsageError
 from bnaudit.layer_names import strip_wrappers
 from bnaudit.records import Record
 from bnaudit.results import Confidence, Severity
+from bnaudit.run_options import RunOptions
 
 
-class Settings(Record):
+class Settings(Record, eq=False):
     """Settings of one audit; every field has the default of the command line."""
 
     select: tuple[str, ...] = ()
@@ -29,7 +30,10 @@ class Settings(Record):
     fail_on: Severity = Severity.ERROR
     limits: Mapping[str, Mapping[str, float]] = MappingProxyType({})
     """Rule id → limit name → value, in place of the rule's own."""
+    intended: tuple[tuple[str, str], ...] = ()
+    """(prefix of rule ids, shell pattern of layer or module names): what is meant to be so (`BN302`, `prenet.*`)."""
     caps: Caps = Caps()
+    run: RunOptions = RunOptions()
 
     def selects(self, id: str) -> bool:
         """Whether the rule with this id is selected."""
@@ -42,6 +46,13 @@ class Settings(Record):
             return True
         names = {layer, strip_wrappers(layer)}
         return any(fnmatchcase(name, pattern) for name in names for pattern in self.layers)
+
+    def intends(self, id: str, layer: str | None) -> bool:
+        """Whether a finding of this rule here is meant to be so; one on a whole artifact needs the pattern `*`."""
+        names = {layer, strip_wrappers(layer)} if layer is not None else {""}
+        return any(
+            id.startswith(rule) and any(fnmatchcase(name, pattern) for name in names) for rule, pattern in self.intended
+        )
 
     def cap(self, severity: Severity, confidence: Confidence) -> Severity:
         """The severity that a finding of this confidence may have."""
