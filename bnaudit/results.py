@@ -225,6 +225,8 @@ class Report(Record, eq=False):
     """Files of no model format met in directories."""
     rules: Mapping[str, str] | None = None
     """Id → name of the rules that were selected."""
+    interrupted: bool = False
+    """The user stopped it (Ctrl-C): what was found so far."""
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -15,7 +15,7 @@ import bnaudit
 PACKAGE = Path(bnaudit.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 LEVELS = (
-    ("errors", "records", "plugins", "printable"),
+    ("errors", "records", "plugins", "printable", "progress"),
     ("caps",),
     ("description", "layer_names"),
     ("results", "session", "measurement", "arithmetic", "name_patterns", "modes", "pickle_names", "finiteness"),
@@ -28,7 +28,7 @@ LEVELS = (
     ("formats", "rules", "reports", "probes", "runners"),
     ("settings", "ledger", "verdicts", "targets", "measuring"),
     ("auditing",),
-    ("output", "exit_codes", "plain_arguments"),
+    ("output", "exit_codes", "plain_arguments", "option_texts"),
     ("inspection",),
     ("cli", "commands", "__main__"),
 )
