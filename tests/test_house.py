@@ -16,7 +16,7 @@ PACKAGE = Path(bnaudit.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 LEVELS = (
     ("errors", "records", "plugins", "printable", "progress"),
-    ("caps",),
+    ("caps", "user_code"),
     ("description", "layer_names"),
     ("results", "session", "measurement", "arithmetic", "name_patterns", "modes", "pickle_names", "finiteness"),
     ("worked_arithmetic", "initial_state", "averaged_weights", "run_options", "shifts"),
