@@ -1,27 +1,27 @@
-"""The use case: read an artifact, apply the rules, draw the conclusions."""
+"""The use case: read an artifact, measure what the selected rules need, apply the rules, draw the conclusions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from bnaudit import __version__, plugins
 from bnaudit.description import Artifact, Description
-from bnaudit.errors import BnauditError, NotAModelError, NotAuditedError
+from bnaudit.errors import BnauditError, NotAModelError, NotAuditedError, UnreadableError, UsageError, where_raised
 from bnaudit.formats import Candidate, identify
 from bnaudit.layer_names import strip_wrappers
 from bnaudit.ledger import ledger
+from bnaudit.measuring import Run, run
+from bnaudit.progress import Progress, Silent
 from bnaudit.reading.byte_source import ByteSource
+from bnaudit.records import replace
 from bnaudit.results import Audit, Failed, Finding, Hit, Report, Severity, Skipped, Unaudited
 from bnaudit.rules import Case, Rule, load_rule, rule_id
 from bnaudit.settings import Settings, check_selectors
 from bnaudit.targets import expand
 from bnaudit.verdicts import verdicts
-
-Progress = Callable[[Path, int, int], None]
-"""Called before each artifact with its path, its position from 0, and how many there are."""
 
 
 def describe(path: str | Path, settings: Settings | None = None) -> Description:
@@ -41,34 +41,88 @@ def describe(path: str | Path, settings: Settings | None = None) -> Description:
 
 
 def audit(
-    paths: str | Path | Iterable[str | Path], settings: Settings | None = None, progress: Progress | None = None
+    subject: object, settings: Settings | None = None, progress: Progress | None = None, **options: Any
 ) -> Report:
-    """Audit files, folders and patterns. A broken file is an entry of the report and stops nothing.
+    """Audit a file, a folder, a pattern, several of them, or a live model (or a function that builds one).
 
-    Raises UsageError when the settings name a rule that does not exist.
+    `options` are fields of RunOptions or Settings by name: `audit(net, inputs=batch, select=("BN3",))`. Without
+    `subject` (None) the model of the options is audited. A broken file is an entry of the report and stops nothing.
+    The user's model is left as it was, bit for bit.
+
+    Raises UsageError when an option names what does not exist, UnreadableError when a live model can not be built,
+    TypeError for an unknown option.
     """
-    settings = settings or Settings()
+    settings = _with_options(settings or Settings(), options)
+    progress = progress or Silent()
+    if subject is not None and not isinstance(subject, (str, Path)) and is_model(subject):
+        subject, settings = None, _with_options(settings, {"model": subject})
     selected, unselected = _choose(settings)
-    targets = expand([paths] if isinstance(paths, (str, Path)) else paths, settings.caps)
-    audits: list[Audit] = []
+    if subject is None:
+        audits = [_audit_live(settings, selected, unselected, progress)]
+        return _report(audits, (), 0, selected)
+    targets = expand(_paths(subject), settings.caps)
+    audits = []
     unaudited = list(targets.missing)
     other_files = targets.other_files
     for position, path in enumerate(targets.paths):
-        if progress is not None:
-            progress(path, position, len(targets.paths))
+        progress.artifact(path, position, len(targets.paths))
         result = _described(path, settings)
         if isinstance(result, Description):
-            audits.append(conclude(result, settings, selected, unselected))
+            ran = run(path, result, settings.run, _probes(selected), progress)
+            audits.append(conclude(result, settings, selected, unselected, ran))
         elif result.no_model and path in targets.unnamed:
             other_files += 1  # a pickle or an archive met in a folder, with no tensor in it
         else:
             unaudited.append(result.entry)
+        if audits and _was_interrupted(audits[-1]):
+            break
+    return _report(audits, tuple(unaudited), other_files, selected)
+
+
+def is_model(subject: object) -> bool:
+    """Whether it is a live model, an exported program, or a function that builds one; told without any framework."""
+    return hasattr(subject, "named_modules") or hasattr(subject, "graph_signature") or callable(subject)
+
+
+def _paths(subject: object) -> Iterable[str | Path]:
+    return [subject] if isinstance(subject, (str, Path)) else cast("Iterable[str | Path]", subject)
+
+
+def _with_options(settings: Settings, options: Mapping[str, Any]) -> Settings:
+    own = {name: value for name, value in options.items() if name in Settings._fields and name != "run"}
+    of_run = {name: value for name, value in options.items() if name not in own}
+    return replace(settings, **own, run=replace(settings.run, **of_run)) if options else settings
+
+
+def _audit_live(settings: Settings, selected: Sequence[Rule], unselected: Sequence[Rule], progress: Progress) -> Audit:
+    if settings.run.model is None:
+        raise UsageError("nothing to audit", remedy="give a file, or a model with --model")
+    if settings.run.static:
+        raise UsageError("a live model cannot be audited with --static", remedy="give the file of its weights")
+    ran = run(None, None, settings.run, _probes(selected), progress)
+    if ran.description is None:
+        raise UnreadableError(ran.why_not)
+    return conclude(ran.description, settings, selected, unselected, ran)
+
+
+def _probes(selected: Iterable[Rule]) -> frozenset[str]:
+    return frozenset(need for rule in selected for need in rule.needs if need != "baseline")
+
+
+def _was_interrupted(audit: Audit) -> bool:
+    return audit.measured is not None and audit.measured.interrupted
+
+
+def _report(
+    audits: Sequence[Audit], unaudited: tuple[Unaudited, ...], other_files: int, selected: Sequence[Rule]
+) -> Report:
     return Report(
         version=__version__,
         audits=tuple(audits),
-        unaudited=tuple(unaudited),
+        unaudited=unaudited,
         other_files=other_files,
         rules=MappingProxyType({rule.id: rule.name for rule in selected}),
+        interrupted=any(map(_was_interrupted, audits)),
     )
 
 
@@ -85,7 +139,7 @@ def _described(path: Path, settings: Settings) -> Description | _Unread:
     except BnauditError as error:
         return _Unread(Unaudited(path=str(path), why=str(error), error=True), isinstance(error, NotAModelError))
     except Exception as error:
-        why = f"internal failure while reading ({_where(error)}): please report it with the file's origin"
+        why = f"internal failure while reading ({where_raised(error)}): please report it with the file's origin"
         return _Unread(Unaudited(path=str(path), why=why, error=True))
 
 
@@ -99,27 +153,37 @@ def _choose(settings: Settings) -> tuple[list[Rule], list[Rule]]:
 
 
 def conclude(
-    description: Description, settings: Settings, selected: Sequence[Rule], unselected: Sequence[Rule] = ()
+    description: Description,
+    settings: Settings,
+    selected: Sequence[Rule],
+    unselected: Sequence[Rule] = (),
+    ran: Run | None = None,
 ) -> Audit:
-    """Apply the rules to one description.
+    """Apply the rules to one description and to what running it showed.
 
     The verdicts are about the whole artifact, also when only some layers are to be shown.
     """
-    findings, skipped, failed = _apply(description, settings, selected, unselected)
+    ran = ran or Run(description)
+    description = ran.description or description
+    findings, skipped, failed = _apply(description, settings, selected, unselected, ran)
     return Audit(
         artifact=description.artifact,
         description=description,
-        verdicts=verdicts(description, findings, [(rule.id, rule.question) for rule in unselected]),
+        verdicts=verdicts(description, findings, [(rule.id, rule.question) for rule in unselected], ran),
         ledger=ledger(description.parts, settings.covers, settings.all_layers),
         findings=tuple(finding for finding in findings if settings.covers(finding.layer)),
         skipped=tuple(skipped),
-        failed=tuple(failed),
+        failed=(*failed, *ran.broken),
         gaps=description.gaps,
+        measured=ran.measured,
+        not_run=ran.why_not,
+        run_needs=ran.needs,
+        run_failed=ran.failed,
     )
 
 
 def _apply(
-    description: Description, settings: Settings, selected: Sequence[Rule], unselected: Sequence[Rule]
+    description: Description, settings: Settings, selected: Sequence[Rule], unselected: Sequence[Rule], ran: Run
 ) -> tuple[list[Finding], list[Skipped], list[Failed]]:
     hits: dict[str, list[Hit]] = {}
     skipped: list[Skipped] = []
@@ -127,14 +191,16 @@ def _apply(
     # A rule that was not asked for still silences the less specific ones that yield to it.
     wanted = {id for rule in selected for id in rule.yields_to}
     for rule in (*selected, *(other for other in unselected if other.id in wanted)):
-        if rule.needs:
-            skipped.append(Skipped(rule=rule.id, name=rule.name, needs=", ".join(rule.needs)))
+        if lacking := ran.lacks(rule.needs):
+            skipped.append(Skipped(rule=rule.id, name=rule.name, needs=lacking))
             continue
         limits = MappingProxyType({**rule.limits, **settings.limits.get(rule.id, {})})
         try:
-            hits[rule.id] = list(rule.check(Case(description, limits)))
+            found = list(rule.check(Case(description, limits, measured=ran.measured)))
         except Exception as error:
-            failed.append(Failed(rule=rule.id, name=rule.name, error=_where(error)))
+            failed.append(Failed(rule=rule.id, name=rule.name, error=where_raised(error)))
+            continue
+        hits[rule.id] = [_in_its_part(hit, ran) for hit in found] if rule.needs else found
     places = {id: {(hit.part, hit.layer) for hit in found} for id, found in hits.items()}
     findings = [
         _finding(rule, hit, description.artifact, settings)
@@ -143,6 +209,11 @@ def _apply(
         if not _taken(hit, rule, places)
     ]
     return sorted(findings, key=lambda f: (-f.severity, f.rule)), skipped, failed
+
+
+def _in_its_part(hit: Hit, ran: Run) -> Hit:
+    """What was measured is of the part that was run."""
+    return replace(hit, part=ran.measured.part) if ran.measured is not None and not hit.part else hit
 
 
 def _taken(hit: Hit, rule: Rule, places: dict[str, set[tuple[str, str | None]]]) -> bool:
@@ -186,11 +257,3 @@ def _fingerprint(rule: str, hit: Hit) -> str:
     else:
         place = f"artifact {hit.value}" if isinstance(hit.value, str) else "artifact"
     return sha256(f"{rule}\0{hit.part}\0{place}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _where(error: BaseException) -> str:
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace is not None else ""
-    return f"{type(error).__name__}: {error}{place}"

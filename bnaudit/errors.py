@@ -70,3 +70,14 @@ class UnsafePathError(UnreadableError):
 
 class NotAuditedError(BnauditError):
     """A model format that is recognised and not read."""
+
+
+def where_raised(error: BaseException) -> str:
+    """An unexpected error with its class, message, and the file and line that raised it."""
+    from pathlib import Path
+
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace is not None else ""
+    return f"{type(error).__name__}: {error}{place}"

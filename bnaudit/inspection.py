@@ -25,7 +25,7 @@ def inspect(paths: Sequence[str], format: str, settings: Settings) -> int:
     """
     chosen = renderer(format)
     with _ProgressBar() as bar:
-        report = audit(paths, settings, bar.show)
+        report = audit(paths, settings, bar)
     write(chosen.render(report, view(in_full=settings.all_layers, fail_on=settings.fail_on)))
     return report.exit_code(settings.fail_on)
 
@@ -46,7 +46,13 @@ class _ProgressBar:
         if self._bar is not None:
             self._bar.stop()
 
-    def show(self, path: Path, position: int, total: int) -> None:
+    def forward(self, name: str, number: int, expected: int) -> None:
+        """Nothing: the bar counts artifacts."""
+
+    def layer(self, name: str) -> None:
+        """Nothing: the bar counts artifacts."""
+
+    def artifact(self, path: Path, position: int, total: int) -> None:
         """Say which artifact is being read."""
         if total < 2 or not sys.stderr.isatty():
             return

@@ -298,6 +298,8 @@ class Measured(Record, eq=False):
     """All that one run showed."""
 
     runner: str
+    part: str = ""
+    """The part of the artifact that was run."""
     inputs: str
     """In words: `digits.npz, 16 of 360 samples`, `synthetic, seed 0`."""
     synthetic: bool

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from bnaudit.measurement import Loaded
+
 
 class RunError(BnauditError):
     """The model raised while it ran: the sentence names its error, and where it was raised."""
@@ -215,8 +217,8 @@ class Session(Protocol):
     """Smallest and largest size of named free dimensions, where the artifact states them."""
     fixed_batch: int | None
     """The batch size that the artifact fixes."""
-    loaded: Record | None
-    """How a checkpoint fitted into the model (`measurement.Loaded`)."""
+    loaded: Loaded | None
+    """How a checkpoint fitted into the model."""
 
     def run(
         self,

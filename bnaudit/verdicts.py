@@ -7,22 +7,43 @@ A file that holds no code cannot say what predictions will be, so most questions
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from bnaudit.description import Carrier, Description, Part
 from bnaudit.results import Finding, Outcome, Question, Verdict
 
-NEEDS_CODE = "the model's code and a run"
-NEEDS_RUN = "a run of the model"
+if TYPE_CHECKING:
+    from bnaudit.measurement import Measured
+    from bnaudit.measuring import Run
+
+NEEDS = {
+    Carrier.STATE_DICT: "the model: --model file.py:factory",
+    Carrier.MODULE: "a run: --trust-pickle, which executes what the file says",
+    Carrier.SCRIPT: "a run: --run, since a script can reach the file system",
+    Carrier.PROGRAM: "a run: --run, since a program can reach the file system",
+    Carrier.GRAPH: "a run of the graph",
+}
+"""What decides a question that the file alone does not."""
+_PROBES = {
+    Question.NEIGHBOURS: "neighbours",
+    Question.EVAL_MODE: "eval_mode",
+    Question.GAP: "train_eval_gap",
+    Question.FROZEN: "updates",
+}
+"""The probe that answers a question."""
 
 _Answer = tuple[Outcome, str, str]
 _RANK = (Outcome.FAILED, Outcome.INCONCLUSIVE, Outcome.NOT_CHECKED, Outcome.PASSED)
 
 
 def verdicts(
-    description: Description, findings: Sequence[Finding], unselected: Sequence[tuple[str, Question | None]]
+    description: Description,
+    findings: Sequence[Finding],
+    unselected: Sequence[tuple[str, Question | None]],
+    ran: Run | None = None,
 ) -> tuple[Verdict, ...]:
     """One verdict per question. `unselected` are the rules (id, question) that were not asked for."""
-    return tuple(_verdict(question, description, findings, unselected) for question in Question)
+    return tuple(_verdict(question, description, findings, unselected, ran) for question in Question)
 
 
 def _verdict(
@@ -30,21 +51,54 @@ def _verdict(
     description: Description,
     findings: Sequence[Finding],
     unselected: Sequence[tuple[str, Question | None]],
+    ran: Run | None,
 ) -> Verdict:
     about = [finding for finding in findings if finding.question is question]
     failing = [finding for finding in about if finding.fails]
+    intended = [finding for finding in about if finding.intended]
+    measured = _measured(question, ran.measured) if ran is not None and ran.measured is not None else None
     if failing:
         return Verdict(question=question, outcome=Outcome.FAILED, reason=_by_rule(failing))
+    if measured is not None and measured[0] is Outcome.FAILED:
+        # A leak that another question's finding explains stays a leak; only what was all intended is excused.
+        if not intended or any(finding.fails for finding in findings):
+            return Verdict(question=question, outcome=Outcome.FAILED, reason=measured[1])
+        measured = (Outcome.PASSED, "", "")
     open_points = list(dict.fromkeys(finding.undecided for finding in about if finding.undecided))
     if open_points:
         return Verdict(question=question, outcome=Outcome.INCONCLUSIVE, reason="; ".join(open_points))
-    answers = [_DECIDE[question](part) for part in description.parts]
-    outcome, reason, needs = min(answers, key=lambda answer: _RANK.index(answer[0]), default=_NOTHING)
-    if outcome is Outcome.PASSED and len(answers) > 1:
-        reason = _of_all(question, description.parts) or reason
+    outcome, reason, needs = _answer(question, description, measured, ran)
     if outcome is Outcome.PASSED:
         outcome, reason, needs = _withheld(question, description, unselected) or (outcome, reason, needs)
+    if outcome is Outcome.PASSED and intended:
+        reason = f"except as intended: {_by_rule(intended)}"
     return Verdict(question=question, outcome=outcome, reason=reason, needs=needs)
+
+
+def _measured(question: Question, measured: Measured) -> _Answer | None:
+    """What the run says of a question; None where it says nothing."""
+    if (answer := measured.answers.get(question)) is not None:
+        return answer.outcome, answer.reason, answer.needs
+    for stopped in measured.unmeasured:
+        if stopped.probe == _PROBES.get(question):
+            outcome = Outcome.INCONCLUSIVE if stopped.inconclusive else Outcome.NOT_CHECKED
+            return outcome, stopped.why, stopped.needs
+    return None
+
+
+def _answer(question: Question, description: Description, measured: _Answer | None, ran: Run | None) -> _Answer:
+    """The better of what the run and what the file says: a run decides, what it leaves open the file may prove."""
+    answers = [_DECIDE[question](part) for part in description.parts]
+    stated = min(answers, key=lambda answer: _RANK.index(answer[0]), default=_NOTHING)
+    if measured is not None and (
+        measured[0] is not Outcome.NOT_CHECKED or stated[0] in (Outcome.NOT_CHECKED, Outcome.INCONCLUSIVE)
+    ):
+        return measured
+    if stated[0] is Outcome.PASSED and len(answers) > 1:
+        return stated[0], _of_all(question, description.parts) or stated[1], stated[2]
+    if stated[0] is Outcome.NOT_CHECKED and ran is not None and ran.measured is None and ran.failed:
+        return Outcome.NOT_CHECKED, ran.why_not, ran.needs
+    return stated
 
 
 def _withheld(
@@ -80,11 +134,11 @@ def _keeping(part: Part) -> int:
 
 def _eval_mode(part: Part) -> _Answer:
     if part.carrier is Carrier.STATE_DICT:
-        return Outcome.NOT_CHECKED, "a state dict holds no code", NEEDS_CODE
+        return Outcome.NOT_CHECKED, "a state dict holds no code", NEEDS[part.carrier]
     if part.carrier is Carrier.MODULE:
-        return Outcome.NOT_CHECKED, "forward() is not in the file", NEEDS_RUN
+        return Outcome.NOT_CHECKED, "forward() is not in the file", NEEDS[part.carrier]
     if part.carrier is Carrier.SCRIPT and not part.traced:
-        return Outcome.NOT_CHECKED, "no call fixes a mode; only a run tells", NEEDS_RUN
+        return Outcome.NOT_CHECKED, "no call fixes a mode; only a run tells", NEEDS[part.carrier]
     return Outcome.PASSED, _inference_form(_fixed(part)), ""
 
 
@@ -113,10 +167,10 @@ def _neighbours(part: Part) -> _Answer:
     if mixing:
         return Outcome.FAILED, f"{_count(len(mixing), 'batch norm')} in training form normalize with the batch", ""
     if part.carrier is Carrier.STATE_DICT:
-        return Outcome.NOT_CHECKED, "a state dict holds no code", NEEDS_CODE
+        return Outcome.NOT_CHECKED, "a state dict holds no code", NEEDS[part.carrier]
     if _batch_of_one(part):
         return Outcome.PASSED, "fixed batch of one: no neighbours", ""
-    return Outcome.NOT_CHECKED, "only a run with companions tells", NEEDS_RUN
+    return Outcome.NOT_CHECKED, "only a run with companions tells", NEEDS[part.carrier]
 
 
 def _batch_of_one(part: Part) -> bool:
@@ -126,8 +180,8 @@ def _batch_of_one(part: Part) -> bool:
 
 def _gap(part: Part) -> _Answer:
     if part.carrier is Carrier.STATE_DICT:
-        return Outcome.NOT_CHECKED, "a state dict holds no code", NEEDS_CODE + " on your inputs"
-    return Outcome.NOT_CHECKED, "only a run in both modes tells", NEEDS_RUN + " on your inputs"
+        return Outcome.NOT_CHECKED, "a state dict holds no code", NEEDS[part.carrier] + ", and your --inputs"
+    return Outcome.NOT_CHECKED, "only a run in both modes tells", NEEDS[part.carrier] + ", and your --inputs"
 
 
 def _frozen(part: Part) -> _Answer:
@@ -135,12 +189,12 @@ def _frozen(part: Part) -> _Answer:
         updating = any(layer.graph_training for layer in part.layers) or part.buffers_to_mutate
         if not updating:
             return Outcome.PASSED, "the graph updates no statistics", ""
-        return Outcome.NOT_CHECKED, "which buffers should move is not in it", NEEDS_CODE
+        return Outcome.NOT_CHECKED, "which buffers should move is not in it", NEEDS[Carrier.STATE_DICT]
     if part.carrier is Carrier.MODULE and any(layer.training for layer in part.layers):
         return Outcome.PASSED, "no frozen norm is in training mode", ""
     if part.carrier is Carrier.MODULE:
-        return Outcome.NOT_CHECKED, "saved in eval mode: train() not seen", NEEDS_RUN
-    return Outcome.NOT_CHECKED, "what is frozen is not in the file", NEEDS_CODE
+        return Outcome.NOT_CHECKED, "saved in eval mode: train() not seen", NEEDS[part.carrier]
+    return Outcome.NOT_CHECKED, "what is frozen is not in the file", NEEDS[part.carrier]
 
 
 _DECIDE: dict[Question, Callable[[Part], _Answer]] = {

@@ -1,0 +1,184 @@
+"""The measured half of an audit: open what can be run, feed it, let the probes measure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from bnaudit.description import Carrier, Description
+from bnaudit.errors import BnauditError, where_raised
+from bnaudit.progress import Progress
+from bnaudit.records import replace
+from bnaudit.results import Failed
+from bnaudit.run_options import RunOptions
+
+if TYPE_CHECKING:
+    from bnaudit.experiment import Experiment
+    from bnaudit.feeds import Feed
+    from bnaudit.measurement import Measured, Measurement, Unmeasured
+    from bnaudit.runners import Runner, Subject
+    from bnaudit.session import Session
+
+
+class Run(NamedTuple):
+    """What came of running an artifact."""
+
+    description: Description | None
+    """As the file says, completed by the model that it was loaded into; None: there is no file and no model opened."""
+    measured: Measured | None = None
+    why_not: str = ""
+    """Why nothing was measured."""
+    needs: str = ""
+    """What to give or allow so that it is."""
+    failed: bool = False
+    """What the user asked for could not be done."""
+    broken: tuple[Failed, ...] = ()
+    """Probes that broke: internal failures."""
+
+    def lacks(self, needs: Collection[str]) -> str:
+        """What a rule with these needs would have to be given; "" when it has all."""
+        if "baseline" in needs:
+            return "baseline"
+        if not needs:
+            return ""
+        if self.measured is None:
+            return self.needs or self.why_not or "a run of the model"
+        missing = [need for need in needs if need not in self.measured.probes]
+        why = {entry.probe: entry.needs or entry.why for entry in self.measured.unmeasured}
+        return why.get(missing[0], f"the probe {missing[0]}, which broke") if missing else ""
+
+
+def run(
+    path: Path | None, description: Description | None, options: RunOptions, wanted: Collection[str], progress: Progress
+) -> Run:
+    """Run the artifact, or the user's own model when there is no file, as far as the options allow.
+
+    `wanted` are the probes that the selected rules need; without any nothing is run unless a model is given.
+    Raises UsageError for options that name what does not exist.
+    """
+    if options.static:
+        return Run(description, why_not="--static: nothing was run", needs="a run: leave out --static")
+    if options.model is None and not wanted:
+        return Run(description, why_not="no selected rule needs a run", needs="the whole set of rules")
+    if description is not None and options.model is None and _is_state_dict(description):
+        return Run(description, why_not="a state dict holds no code", needs="the model: --model file.py:factory")
+    from bnaudit.runners import Subject, runners
+
+    subject = Subject(path, description, options)
+    asked = options.model is not None or options.inputs is not None or options.run or options.trust_pickle
+    for runner in runners():
+        permission = runner.permits(subject)
+        if permission is None:
+            continue
+        if permission:
+            return Run(description, why_not=f"not run: {permission}", needs=permission)
+        return _run(runner, subject, asked, progress)
+    return Run(description, why_not="nothing here can run it", needs="another format of the model")
+
+
+def _is_state_dict(description: Description) -> bool:
+    return all(part.carrier is Carrier.STATE_DICT for part in description.parts)
+
+
+def _run(runner: Runner, subject: Subject, asked: bool, progress: Progress) -> Run:
+    from bnaudit.errors import UsageError
+    from bnaudit.feeds.opening import open_feed
+
+    description = subject.description
+    begin = time.monotonic()
+    try:
+        with runner.open(subject) as session:
+            description = completed(description, session, subject)
+            feed = open_feed(session, subject.options)
+            return _experiment(description, session, feed, subject.options, progress, begin)
+    except UsageError:
+        raise
+    except BnauditError as error:
+        if description is None:
+            raise
+        return Run(description, why_not=str(error), needs="inputs that it takes: --inputs", failed=asked)
+
+
+def completed(description: Description | None, session: Session, subject: Subject) -> Description:
+    """The description with the part that the live model shows, where the file alone does not say as much."""
+    if description is None:
+        return live_description(session, subject.options.model)
+    if session.loaded is None:
+        return description
+    parts = tuple(session.part if part.name == session.part.name else part for part in description.parts)
+    return replace(description, parts=parts)
+
+
+def live_description(session: Session, model: object) -> Description:
+    """A Description of a model that no file holds."""
+    from bnaudit.description import Artifact
+
+    name = model if isinstance(model, str) else type(model).__qualname__
+    held = sum(t.values.nbytes for layer in session.part.layers for t in layer.tensors if t.values is not None)
+    artifact = Artifact(path=name, format=f"live model in {session.runner}", size=held, bytes_read=held)
+    return Description(artifact=artifact, parts=(session.part,))
+
+
+def _experiment(
+    description: Description, session: Session, feed: Feed, options: RunOptions, progress: Progress, begin: float
+) -> Run:
+    from bnaudit.experiment import Experiment
+
+    experiment = Experiment(session, feed, options=options, progress=progress)
+    _ = experiment.base  # what raises here is no finding: the model does not take these inputs
+    measurements: list[Measurement] = [] if session.loaded is None else [session.loaded]
+    unmeasured: list[Unmeasured] = []
+    broken: list[Failed] = []
+    finished: list[str] = []
+    interrupted = False
+    try:
+        _probe(experiment, measurements, unmeasured, broken, finished)
+    except KeyboardInterrupt:
+        interrupted = True
+    from bnaudit.measurement import Measured
+
+    measured = Measured(
+        runner=session.runner,
+        part=session.part.name,
+        inputs=feed.source,
+        synthetic=feed.synthetic,
+        batch_size=feed.base.size,
+        anchors=len(feed.base.anchors),
+        samples=feed.samples,
+        forwards=experiment.forwards,
+        extra_forwards=experiment.extra_forwards,
+        seconds=time.monotonic() - begin,
+        measurements=tuple(measurements),
+        unmeasured=tuple(unmeasured),
+        probes=tuple(finished),
+        remarks=(*feed.remarks, *session.remarks, *experiment.remarks),
+        interrupted=interrupted,
+    )
+    return Run(description, measured, broken=tuple(broken))
+
+
+def _probe(
+    experiment: Experiment,
+    measurements: list[Measurement],
+    unmeasured: list[Unmeasured],
+    broken: list[Failed],
+    finished: list[str],
+) -> None:
+    """Let every probe measure; what a probe yielded before it was stopped is kept."""
+    from bnaudit.experiment import BudgetSpent
+    from bnaudit.measurement import Unmeasured
+    from bnaudit.probes import probes
+
+    for probe in probes():
+        try:
+            for measurement in probe.measure(experiment):
+                measurements.append(measurement)
+            finished.append(probe.name)
+        except BudgetSpent as error:
+            unmeasured.append(Unmeasured(probe=probe.name, why=str(error), needs="more time", inconclusive=True))
+        except BnauditError as error:
+            unmeasured.append(Unmeasured(probe=probe.name, why=str(error)))
+        except Exception as error:
+            broken.append(Failed(rule="", name=f"probe {probe.name}", error=where_raised(error)))
