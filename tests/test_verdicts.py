@@ -6,7 +6,10 @@ import pytest
 from builders import batch_norm, description, part
 
 from bnaudit.description import Carrier, Gap, GraphInput, HiddenModule, Part
-from bnaudit.results import Confidence, Finding, Outcome, Question, Severity
+from bnaudit.measurement import Answer, Measured, Unmeasured
+from bnaudit.measuring import Run
+from bnaudit.records import replace
+from bnaudit.results import Confidence, Finding, Outcome, Question, Severity, Verdict
 from bnaudit.verdicts import verdicts
 
 
@@ -145,3 +148,70 @@ def test_the_worst_part_speaks() -> None:
 @pytest.mark.parametrize("carrier", list(Carrier))
 def test_without_a_run_the_gap_is_never_decided(carrier: Carrier) -> None:
     assert decide(part([batch_norm()], carrier=carrier))[Question.GAP] is Outcome.NOT_CHECKED
+
+
+def ran(*answers: Answer, unmeasured: tuple[Unmeasured, ...] = ()) -> Run:
+    measured = Measured(
+        runner="PyTorch 2.13.0",
+        inputs="x.npy, 29 samples",
+        synthetic=False,
+        batch_size=16,
+        anchors=4,
+        samples=29,
+        forwards=7,
+        extra_forwards=0,
+        seconds=0.1,
+        measurements=answers,
+        unmeasured=unmeasured,
+    )
+    return Run(None, measured)
+
+
+def answer(question: Question, outcome: Outcome, reason: str = "measured") -> Answer:
+    return Answer(question=question, outcome=outcome, reason=reason)
+
+
+def verdict(question: Question, run: Run, *parts: Part, findings: tuple[Finding, ...] = ()) -> Verdict:
+    found = verdicts(description(*(parts or (part([batch_norm()]),))), findings, (), run)
+    return next(verdict for verdict in found if verdict.question is question)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.PASSED, Outcome.FAILED, Outcome.INCONCLUSIVE])
+def test_what_a_run_shows_decides_what_the_file_leaves_open(outcome: Outcome) -> None:
+    decided = verdict(Question.NEIGHBOURS, ran(answer(Question.NEIGHBOURS, outcome, "bit-exact")))
+    assert (decided.outcome, decided.reason) == (outcome, "bit-exact")
+    untouched = verdict(Question.GAP, ran(answer(Question.NEIGHBOURS, outcome)))
+    assert untouched.outcome is Outcome.NOT_CHECKED
+
+
+def test_a_graph_proves_what_its_run_could_not_check() -> None:
+    blind = ran(answer(Question.EVAL_MODE, Outcome.NOT_CHECKED, "no norm operator was seen"))
+    assert verdict(Question.EVAL_MODE, blind, graph()).outcome is Outcome.PASSED
+    assert verdict(Question.EVAL_MODE, blind).reason == "no norm operator was seen"
+
+
+def test_a_budget_that_ran_out_is_inconclusive_and_a_probe_that_could_not_run_not_checked() -> None:
+    out = ran(unmeasured=(Unmeasured(probe="neighbours", why="the budget of 1 s ran out", inconclusive=True),))
+    assert verdict(Question.NEIGHBOURS, out).outcome is Outcome.INCONCLUSIVE
+    assert verdict(Question.NEIGHBOURS, out).reason == "the budget of 1 s ran out"
+    raised = ran(unmeasured=(Unmeasured(probe="updates", why="train() raised"),))
+    assert verdict(Question.FROZEN, raised).outcome is Outcome.NOT_CHECKED
+
+
+def test_only_what_was_all_intended_is_excused() -> None:
+    leak = ran(answer(Question.NEIGHBOURS, Outcome.FAILED, "moved by 0.3"))
+    meant = replace(finding(Question.NEIGHBOURS, fails=False), intended=True)
+    excused = verdict(Question.NEIGHBOURS, leak, findings=(meant,))
+    assert excused.outcome is Outcome.PASSED
+    assert excused.reason == "except as intended: missing-running-buffers (BN101) in 1 layer"
+    other = finding(Question.EVAL_MODE)
+    assert verdict(Question.NEIGHBOURS, leak, findings=(meant, other)).outcome is Outcome.FAILED
+    assert verdict(Question.NEIGHBOURS, leak, findings=(other,)).outcome is Outcome.FAILED
+
+
+def test_a_run_that_could_not_be_made_says_why() -> None:
+    failed = Run(None, why_not="the model raised ValueError: 3 channels, not 1", needs="other --inputs", failed=True)
+    open_point = verdict(Question.NEIGHBOURS, failed)
+    assert (open_point.outcome, open_point.needs) == (Outcome.NOT_CHECKED, "other --inputs")
+    assert "3 channels" in open_point.reason
+    assert verdict(Question.BUFFERS, failed).outcome is Outcome.PASSED
