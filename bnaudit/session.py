@@ -219,6 +219,8 @@ class Session(Protocol):
     """The batch size that the artifact fixes."""
     loaded: Loaded | None
     """How a checkpoint fitted into the model."""
+    remarks: tuple[str, ...]
+    """What of the model is not watched, or runs in another way than it would elsewhere; a sentence each."""
 
     def run(
         self,
