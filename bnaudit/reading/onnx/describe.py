@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from bnaudit.description import (
     Artifact,
@@ -69,18 +69,12 @@ def _at_hand(source: ByteSource) -> ByteSource:
 
 def _part(analysis: Analysis, tensors: list[OnnxTensor]) -> Part:
     layers: list[NormLayer] = []
-    source = analysis.main.model.source.wire.source
-    tally = Tally(source.caps, source.name)
     mode_dependent: list[ModeDependent] = []
-    for site in analysis.sites:
-        recognize = _RECOGNIZERS.get(site.operator)
-        if recognize is not None:
-            layer = recognize(site, analysis)
-            if layer is not None:
-                tally.layer()
-                layers.append(layer)
-        elif site.operator in DROPOUTS:
-            mode_dependent.append(dropout(site, analysis))
+    for _, layer in recognized(analysis):
+        if isinstance(layer, NormLayer):
+            layers.append(layer)
+        else:
+            mode_dependent.append(layer)
     return Part(
         name="",
         carrier=Carrier.GRAPH,
@@ -94,6 +88,24 @@ def _part(analysis: Analysis, tensors: list[OnnxTensor]) -> Part:
         operators=len(analysis.sites),
         folded="" if layers else folded(analysis.sites, analysis.main.model.producer),
     )
+
+
+def recognized(analysis: Analysis) -> Iterator[tuple[Site, NormLayer | ModeDependent]]:
+    """Norm layers and dropouts in execution order, each with the node that it was recognized by.
+
+    Names depend on what was named before: only a whole walk gives the ones of the Description.
+    """
+    source = analysis.main.model.source.wire.source
+    tally = Tally(source.caps, source.name)
+    for site in analysis.sites:
+        recognize = _RECOGNIZERS.get(site.operator)
+        if recognize is not None:
+            layer = recognize(site, analysis)
+            if layer is not None:
+                tally.layer()
+                yield site, layer
+        elif site.operator in DROPOUTS:
+            yield site, dropout(site, analysis)
 
 
 def _inputs(graph: Graph) -> tuple[GraphInput, ...]:

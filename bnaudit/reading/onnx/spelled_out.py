@@ -39,7 +39,7 @@ def spelled_out(site: Site, analysis: Analysis) -> NormLayer | None:
     argument = site.input(0)
     if argument is None or analysis.is_constant(argument):
         return None
-    spread = _spread(argument, analysis)
+    spread = spread_before(argument, analysis)
     if spread is None or analysis.is_constant(spread.data):
         return None
     division, factor, eps_behind = _division(site, spread, analysis)
@@ -65,8 +65,8 @@ def spelled_out(site: Site, analysis: Analysis) -> NormLayer | None:
     )
 
 
-def _spread(value: Value, analysis: Analysis) -> Spread | None:
-    """Walk back from the square root to the reduction: over epsilon, clamps, Bessel's factor and changes of shape."""
+def spread_before(value: Value, analysis: Analysis) -> Spread | None:
+    """What a square root is taken of: a walk back over epsilon, clamps, Bessel's factor and changes of shape."""
     eps, scaled = None, False
     for _ in range(_MOST_STEPS):
         site = value.site
