@@ -20,9 +20,11 @@ def main() -> None:
         return
     from bnaudit.exit_codes import exit_code
     from bnaudit.inspection import inspect
+    from bnaudit.run_options import RunOptions
     from bnaudit.settings import Settings
 
-    sys.exit(exit_code(lambda: inspect(plain.paths, plain.format, Settings())))
+    settings = Settings(run=RunOptions(static=plain.static))
+    sys.exit(exit_code(lambda: inspect(plain.paths, plain.format, settings)))
 
 
 if __name__ == "__main__":

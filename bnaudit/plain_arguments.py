@@ -16,6 +16,7 @@ class PlainInspect(NamedTuple):
 
     paths: tuple[str, ...]
     format: str = "terminal"
+    static: bool = False
 
 
 def parse(arguments: Sequence[str]) -> PlainInspect | None:
@@ -23,7 +24,7 @@ def parse(arguments: Sequence[str]) -> PlainInspect | None:
     if len(arguments) < 2 or arguments[0] != "inspect":
         return None
     paths: list[str] = []
-    format = "terminal"
+    format, static = "terminal", False
     rest = iter(arguments[1:])
     for argument in rest:
         if argument == "--format":
@@ -31,6 +32,7 @@ def parse(arguments: Sequence[str]) -> PlainInspect | None:
         elif argument.startswith("-"):
             if argument != "--static":
                 return None
+            static = True
         else:
             paths.append(argument)
-    return PlainInspect(tuple(paths), format) if paths and format.isalpha() else None
+    return PlainInspect(tuple(paths), format, static) if paths and format.isalpha() else None

@@ -239,7 +239,9 @@ class Report(Record, eq=False):
         return max((finding.severity for finding in self.findings), default=None)
 
     def exit_code(self, fail_on: Severity = Severity.ERROR) -> int:
-        """0 nothing at or above `fail_on`; 1 findings; 2 unreadable or failed; 3 nothing was checked."""
+        """0 nothing at or above `fail_on`; 1 findings; 2 unreadable or failed; 3 nothing checked; 130 interrupted."""
+        if self.interrupted:
+            return 130
         if any(entry.error for entry in self.unaudited) or any(
             audit.failed or audit.run_failed for audit in self.audits
         ):

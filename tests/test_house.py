@@ -28,9 +28,9 @@ LEVELS = (
     ("formats", "rules", "reports", "probes", "runners"),
     ("settings", "ledger", "verdicts", "targets", "measuring"),
     ("auditing",),
-    ("output", "exit_codes", "plain_arguments", "option_texts"),
+    ("output", "exit_codes", "plain_arguments", "option_texts", "progress_bar"),
     ("inspection",),
-    ("cli", "commands", "__main__"),
+    ("cli", "commands", "run_flags", "__main__"),
 )
 """Lowest first. A file imports from its own level and from below, never from above."""
 FRAMEWORKS = ("torch", "onnx", "onnxruntime", "safetensors", "torchvision", "sklearn")

@@ -9,7 +9,7 @@ from bnaudit.plain_arguments import PlainInspect, parse
     ("line", "request_"),
     [
         ("inspect a.pt", PlainInspect(("a.pt",))),
-        ("inspect --static a.pt b.pt", PlainInspect(("a.pt", "b.pt"))),
+        ("inspect --static a.pt b.pt", PlainInspect(("a.pt", "b.pt"), static=True)),
         ("inspect a.pt --format json", PlainInspect(("a.pt",), "json")),
     ],
 )

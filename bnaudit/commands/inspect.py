@@ -1,13 +1,15 @@
-"""`bnaudit inspect`: audit files, folders and patterns."""
+"""`bnaudit inspect`: audit files, folders, patterns, and models that run."""
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from bnaudit.option_texts import RunTexts
 from bnaudit.plugins import names
+from bnaudit.run_flags import REPORTED, runs_models
 
 EPILOG = """
 Examples:
@@ -20,8 +22,16 @@ Examples:
 
   bnaudit inspect model.pt --select BN1 --ignore BN102 --fail-on warning
 
-Exit codes: 0 nothing at or above --fail-on · 1 findings · 2 wrong usage, an unreadable file or an internal
-failure · 3 nothing was checked.
+  bnaudit inspect model.onnx --inputs samples.npz
+
+  bnaudit inspect checkpoint.pt --model net.py:build --inputs samples.npz --budget 60s
+
+  bnaudit inspect --model package.module:build --inputs package.data:batches
+
+  bnaudit inspect scripted.pt --run --intended 'BN302=prenet.*'
+
+Exit codes: 0 nothing at or above --fail-on · 1 findings · 2 wrong usage, an unreadable file, a model that was to
+run and could not, or an internal failure · 3 nothing was checked · 130 interrupted.
 """
 
 
@@ -45,37 +55,42 @@ def _formats(incomplete: str) -> list[str]:
     return [name for name in names("bnaudit.reports") if name.startswith(incomplete)]
 
 
+def _reported(help: str, *names: str, show_default: bool = False, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=REPORTED, show_default=show_default, **more)
+
+
+@runs_models
 def command(
-    paths: Annotated[list[str], typer.Argument(help="Model files, folders, or quoted patterns.", show_default=False)],
-    format: Annotated[str, typer.Option(help="Report format: terminal or json.", autocompletion=_formats)] = "terminal",
-    select: Annotated[
-        list[str] | None, typer.Option(help="Only rules whose id starts with this, e.g. BN1,BN201.", show_default=False)
+    paths: Annotated[
+        list[str] | None, typer.Argument(help="Model files, folders, or quoted patterns.", show_default=False)
     ] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option(help="Leave out rules whose id starts with this.", show_default=False)
+    format: Annotated[
+        str, _reported("Report format: terminal or json.", show_default=True, autocompletion=_formats)
+    ] = "terminal",
+    select: Annotated[list[str] | None, _reported("Only rules whose id starts with this, e.g. BN1,BN201.")] = None,
+    ignore: Annotated[list[str] | None, _reported("Leave out rules whose id starts with this.")] = None,
+    intended: Annotated[
+        list[str] | None, _reported("Meant to be so, a note: a rule, and where, e.g. 'BN302=prenet.*'. Repeatable.")
     ] = None,
-    layer: Annotated[
-        list[str] | None,
-        typer.Option(help="Only layers whose name fits this pattern, e.g. 'layer4.*'.", show_default=False),
-    ] = None,
-    all_layers: Annotated[bool, typer.Option("--all-layers", help="Show every layer and every note in full.")] = False,
-    fail_on: Annotated[Level, typer.Option(help="Lowest severity that gives exit code 1.")] = Level.error,
+    layer: Annotated[list[str] | None, _reported("Only layers whose name fits this pattern, e.g. 'layer4.*'.")] = None,
+    all_layers: Annotated[bool, _reported("Show every layer and every note in full.", "--all-layers")] = False,
+    fail_on: Annotated[Level, _reported("Lowest severity that gives exit code 1.", show_default=True)] = Level.error,
     min_confidence: Annotated[
-        Sureness, typer.Option(help="Confidence from which a finding keeps its full severity.")
+        Sureness, _reported("Confidence from which a finding keeps its full severity.", show_default=True)
     ] = Sureness.high,
-    static: Annotated[
-        bool, typer.Option("--static", help="Run nothing, whatever the format. This version never runs a model.")
-    ] = False,
-    cap: Annotated[
-        list[str] | None,
-        typer.Option(help="Raise a limit of reading, e.g. value_bytes=1000000000.", show_default=False),
-    ] = None,
+    cap: Annotated[list[str] | None, _reported("Raise a limit of reading, e.g. value_bytes=1000000000.")] = None,
+    *,
+    texts: RunTexts,
 ) -> int:
-    """Audit the normalization layers of model files. Nothing in a file is executed."""
+    """Audit the normalization layers of models: read them, then run what is safe or allowed on a few batches."""
+    from bnaudit import option_texts
+    from bnaudit.errors import UsageError
     from bnaudit.inspection import inspect
     from bnaudit.results import Confidence, Severity
     from bnaudit.settings import Settings, caps_from
 
+    if not paths and texts.model is None:
+        raise UsageError("there is nothing to audit", remedy="give model files or folders, or --model file.py:callable")
     settings = Settings(
         select=_split(select),
         ignore=_split(ignore),
@@ -83,9 +98,11 @@ def command(
         all_layers=all_layers,
         min_confidence=Confidence[min_confidence.value.upper()],
         fail_on=Severity[fail_on.value.upper()],
+        intended=option_texts.intended(intended or ()),
         caps=caps_from(cap or ()),
+        run=option_texts.run_options(texts),
     )
-    return inspect(paths, format, settings)
+    return inspect(paths or (), format, settings)
 
 
 def _split(values: list[str] | None) -> tuple[str, ...]:
