@@ -1,7 +1,275 @@
-"""The runs of one measured audit, each made once and counted, shared by all probes."""
+"""The plan: the runs of one measured audit, each made once and counted, shared by all probes.
+
+Every forward begins from the state that the session began with, but `again`, which follows `base` in a row. A healthy
+model costs at most eight; what it takes to locate and confirm a finding is counted apart, and at most eight more.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from functools import cached_property
+from typing import TypeVar
+
+from bnaudit.description import NormKind
+from bnaudit.errors import BnauditError
+from bnaudit.feeds import Feed
+from bnaudit.measurement import Shift
+from bnaudit.progress import Progress, Silent
+from bnaudit.run_options import RunOptions
+from bnaudit.session import Batch, Held, Mode, RunError, Session, Trace, Watch
+from bnaudit.shifts import Axes, Band, Pairs, band, row_axes, shift, whole_shift
+
+MOST_FORWARDS = 8
+"""Of the plan, and of what follows a finding."""
+_T = TypeVar("_T")
+
+
+class BudgetSpent(BnauditError):
+    """No further forward may begin: the time that the user gave, or the number of further forwards, is used up."""
+
 
 class Experiment:
-    """Placeholder of the plan."""
+    """The runs of one audit. Properties are made when first asked for, and kept.
+
+    Every one raises RunError when the model raises, and BudgetSpent when no further forward may begin.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        feed: Feed,
+        *,
+        options: RunOptions | None = None,
+        progress: Progress | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.session = session
+        self.feed = feed
+        self.forwards = 0
+        self.extra_forwards = 0
+        self.remarks: list[str] = []
+        self._options = options or RunOptions()
+        self._progress = progress or Silent()
+        self._clock = clock
+        self._begin = clock()
+        self._kept: dict[object, object] = {}
+
+    def once(self, make: Callable[[Experiment], _T]) -> _T:
+        """The result of a function of the experiment, computed when first asked for: what several probes need."""
+        if make not in self._kept:
+            self._kept[make] = make(self)
+        return self._kept[make]  # type: ignore[return-value]
+
+    def remark(self, sentence: str) -> None:
+        """Something a reader of the numbers should know, once."""
+        if sentence not in self.remarks:
+            self.remarks.append(sentence)
+
+    # The plan
+
+    @cached_property
+    def base(self) -> Trace:
+        """Anchors at both ends and in the middle, with companions."""
+        return self._runs[0]
+
+    @cached_property
+    def again(self) -> Trace:
+        """The same directly afterwards, from the state that `base` left."""
+        return self._runs[1]
+
+    @cached_property
+    def _runs(self) -> tuple[Trace, Trace]:
+        first = self._planned("the batch", self.feed.base)
+        return first, self._planned("the batch again", self.feed.base, restored=False)
+
+    @cached_property
+    def swapped(self) -> Trace:
+        """Companions exchanged."""
+        return self._planned("companions swapped", self.feed.swapped)
+
+    @cached_property
+    def scaled(self) -> Trace:
+        """Companions × 100."""
+        return self._planned("companions × 100", self.feed.scaled)
+
+    @cached_property
+    def alone(self) -> Trace | None:
+        """One anchor; None when the model raised, see `alone_raised`."""
+        try:
+            return self._planned("an anchor alone", self.feed.alone)
+        except RunError as error:
+            self.alone_raised = str(error)
+            return None
+
+    alone_raised: str = ""
+
+    @cached_property
+    def training(self) -> Trace | None:
+        """The norms in training mode; None where the model has no such mode or raised, see `training_why`."""
+        return self._trained("norms in training mode", self.feed.base)
+
+    @cached_property
+    def training_swapped(self) -> Trace | None:
+        """The same with companions swapped."""
+        return self._trained("norms in training mode, companions swapped", self.feed.swapped)
+
+    training_why: str = ""
+
+    @cached_property
+    def as_saved(self) -> Trace | None:
+        """In the modes that it was saved in, where these are not what eval() gives."""
+        if Mode.AS_SAVED not in self.session.modes:
+            return None
+        return self._planned("as saved", self.feed.base, Mode.AS_SAVED)
+
+    @cached_property
+    def production(self) -> Trace | None:
+        """With the framework's own optimizations, where the runner has such a form."""
+        if not self.session.has_production_form:
+            return None
+        return self._planned("as production runs it", self.feed.base, watch=Watch.NOTHING, seed=self.seed)
+
+    def planned(self, name: str, batch: Batch) -> Trace:
+        """Another forward of the plan, which only some feeds and models have."""
+        return self._planned(name, batch, seed=self.seed)
+
+    # Randomness and history
+
+    @cached_property
+    def in_a_row(self) -> Shift:
+        """`again` against `base`, in everything that the model returns."""
+        return whole_shift(self.base, self.again)
+
+    @cached_property
+    def restored(self) -> Shift | None:
+        """`base` repeated from the restored state; None when `again` was exact."""
+        if self.in_a_row.exact:
+            return None
+        return whole_shift(self.base, self.extra("the batch from the restored state", self.feed.base))
+
+    @cached_property
+    def random(self) -> bool:
+        """From the same restored state the same batch gives other outputs, beyond noise or by a random operator."""
+        if self.restored is None or self.restored.exact:
+            return False
+        return band(self.restored) is Band.LEAK or bool(self.base.random_calls)
+
+    @property
+    def seed(self) -> int | None:
+        """What random generators are set to before each deciding forward; None: the model draws nothing."""
+        return self._options.seed if self.random else None
+
+    @cached_property
+    def deciding(self) -> tuple[Trace, Trace, Trace]:
+        """`base`, `swapped` and `scaled`, with seeds reset before each when the model draws random numbers."""
+        if not self.random:
+            return self.base, self.swapped, self.scaled
+        names = ("the batch, seeded", "companions swapped, seeded", "companions × 100, seeded")
+        batches = (self.feed.base, self.feed.swapped, self.feed.scaled)
+        first, second, third = (
+            self.extra(name, batch, seed=self.seed) for name, batch in zip(names, batches, strict=True)
+        )
+        return first, second, third
+
+    # Rows
+
+    @cached_property
+    def axes(self) -> Axes:
+        """The batch axis of every output, confirmed by the anchor alone where that ran."""
+        return row_axes(self.base, self.feed.base, self.alone, self.feed.alone.size)
+
+    @property
+    def anchor_pairs(self) -> Pairs:
+        """The anchors' rows, which are the same in all batches of the base's size."""
+        return tuple((row, row) for row in self.feed.base.anchors)
+
+    @property
+    def distinct_anchors(self) -> tuple[int, ...]:
+        """The anchors' rows without the copy."""
+        copy = self.feed.copy
+        return tuple(row for row in self.feed.base.anchors if copy is None or row != max(copy))
+
+    def anchors_shift(self, first: Trace, second: Trace) -> Shift:
+        """How far the anchors of two runs are apart."""
+        return shift(first, second, self.axes, self.anchor_pairs)
+
+    # After a finding
+
+    @property
+    def extras_left(self) -> int:
+        """Further forwards that may still be made to locate and confirm."""
+        return MOST_FORWARDS - self.extra_forwards
+
+    def extra(
+        self,
+        name: str,
+        batch: Batch,
+        mode: Mode = Mode.INFERENCE,
+        watch: Watch = Watch.CALLS,
+        *,
+        hold: tuple[Held, ...] = (),
+        seed: int | None = None,
+        session: Session | None = None,
+    ) -> Trace:
+        """One more forward, beyond the plan, of the model or of another form of it."""
+        self.begin_extra(name)
+        return (session or self.session).run(batch, mode, watch, seed=seed, hold=hold)
+
+    def begin_extra(self, name: str) -> None:
+        """Count one more forward beyond the plan. Raises BudgetSpent."""
+        if self.extras_left <= 0:
+            raise BudgetSpent(f"{MOST_FORWARDS} further forwards were used", where=name)
+        self._may_begin(name)
+        self.extra_forwards += 1
+
+    def _planned(
+        self,
+        name: str,
+        batch: Batch,
+        mode: Mode = Mode.INFERENCE,
+        watch: Watch = Watch.CALLS,
+        *,
+        restored: bool = True,
+        seed: int | None = None,
+    ) -> Trace:
+        self._may_begin(name)
+        if self.forwards < MOST_FORWARDS:
+            self.forwards += 1
+        else:
+            self.extra_forwards += 1
+        return self.session.run(batch, mode, watch, restored=restored, seed=seed)
+
+    def _may_begin(self, name: str) -> None:
+        budget, made = self._options.budget, self.forwards + self.extra_forwards
+        if budget is not None and self._clock() - self._begin > budget:
+            remedy = "raise --budget"
+            raise BudgetSpent(f"the budget of {budget:g} s was spent after {made} forwards", where=name, remedy=remedy)
+        self._progress.forward(name, made + 1, max(self._expected() + self.extra_forwards, made + 1))
+
+    def _expected(self) -> int:
+        trains = 2 if Mode.TRAINING_NORMS in self.session.modes and self.has_two_statistics else 0
+        more = (Mode.AS_SAVED in self.session.modes) + self.session.has_production_form
+        return 5 + trains + more
+
+    @cached_property
+    def has_two_statistics(self) -> bool:
+        """Whether a norm of the model uses other statistics in training mode than in eval mode."""
+        return any(
+            layer.kind in (NormKind.BATCH, NormKind.SYNC_BATCH)
+            or (layer.kind in (NormKind.INSTANCE, NormKind.UNKNOWN) and layer.tracks_statistics is True)
+            for layer in self.session.part.layers
+        )
+
+    def _trained(self, name: str, batch: Batch) -> Trace | None:
+        """A forward with the norms in training mode; seeds are reset so that nothing but the norms differs."""
+        if not (self.has_two_statistics or any(call.kind.is_batch for call in self.base.norm_calls)):
+            self.training_why = "no norm here depends on the mode"
+        elif Mode.TRAINING_NORMS not in self.session.modes:
+            self.training_why = "its norms cannot be put into training mode"
+        else:
+            try:
+                return self._planned(name, batch, Mode.TRAINING_NORMS, Watch.MOMENTS, seed=self.seed)
+            except RunError as error:
+                self.training_why = str(error)
+        return None
