@@ -21,6 +21,6 @@ def inspect(paths: Sequence[str], format: str, settings: Settings) -> int:
     """
     chosen = renderer(format)
     with redirect_stdout(sys.stderr), ProgressBar() as bar:
-        report = audit(paths, settings, bar)
+        report = audit(paths or None, settings, bar)
     write(chosen.render(report, view(in_full=settings.all_layers, fail_on=settings.fail_on)))
     return report.exit_code(settings.fail_on)

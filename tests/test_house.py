@@ -15,13 +15,14 @@ import bnaudit
 PACKAGE = Path(bnaudit.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 LEVELS = (
-    ("errors", "records", "plugins", "printable", "progress"),
+    ("errors", "records", "plugins", "printable", "progress", "json_numbers"),
     ("caps", "user_code"),
     ("description", "layer_names"),
     ("results", "session", "measurement", "arithmetic", "name_patterns", "modes", "pickle_names", "finiteness"),
     ("worked_arithmetic", "initial_state", "averaged_weights", "run_options", "shifts"),
-    ("feeds",),
-    ("norm_statistics", "experiment"),
+    ("shift_wording", "places", "gap_limits", "mixing_causes"),
+    ("feeds", "run_objects"),
+    ("norm_statistics", "experiment", "location", "tie_break", "swap"),
     ("reading",),
     ("terminal",),
     ("torch_session", "onnx_session"),

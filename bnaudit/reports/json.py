@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from typing import Any
 
 from bnaudit.description import CUMULATIVE, Cumulative, NormLayer, Part, StoredTensor
+from bnaudit.json_numbers import number
 from bnaudit.reports import Renderer, View
 from bnaudit.results import Audit, Finding, LedgerRow, Report
+from bnaudit.run_objects import run_object
 
 SCHEMA = "bnaudit.report/1"
 _UNSEEN = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
@@ -22,6 +23,7 @@ def render(report: Report, view: View) -> str:
         "schema": SCHEMA,
         "version": report.version,
         "exit_code": report.exit_code(view.fail_on),
+        "interrupted": report.interrupted,
         "fail_on": view.fail_on.label,
         "artifacts": [_audit(audit) for audit in report.audits],
         "not_audited": [{"path": u.path, "reason": u.why, "error": u.error} for u in report.unaudited],
@@ -65,6 +67,10 @@ def _audit(audit: Audit) -> dict[str, Any]:
             for verdict in audit.verdicts
         ],
         "findings": [finding_object(finding) for finding in audit.findings],
+        "measured": run_object(audit.measured) if audit.measured is not None else None,
+        "not_run": audit.not_run,
+        "run_needs": audit.run_needs,
+        "run_failed": audit.run_failed,
         "parts": [_part(part) for part in description.parts],
         "ledger": [_row(row) for row in audit.ledger],
         "gaps": [{"where": gap.where, "why": gap.why, "hides_norms": gap.hides_norms} for gap in audit.gaps],
@@ -84,11 +90,12 @@ def finding_object(finding: Finding) -> dict[str, Any]:
         "part": finding.part,
         "layer": finding.layer,
         "message": finding.message,
-        "value": _number(finding.value),
-        "limit": _number(finding.limit),
+        "value": number(finding.value),
+        "limit": number(finding.limit),
         "advice": finding.advice,
         "channels": list(finding.channels),
         "question": finding.question.value if finding.question is not None else None,
+        "intended": finding.intended,
         "fingerprint": finding.fingerprint,
     }
 
@@ -118,7 +125,7 @@ def _part(part: Part) -> dict[str, Any]:
                 "name": other.name,
                 "kind": other.kind,
                 "class": other.class_name,
-                "probability": _number(other.probability),
+                "probability": number(other.probability),
                 "training": other.training,
                 "graph_training": other.graph_training,
             }
@@ -146,8 +153,8 @@ def _layer(layer: NormLayer) -> dict[str, Any]:
         "class": layer.class_name,
         "metadata_version": layer.metadata_version,
         "channels": layer.channels,
-        "eps": _number(layer.eps),
-        "momentum": CUMULATIVE.value if isinstance(momentum, Cumulative) else _number(momentum),
+        "eps": number(layer.eps),
+        "momentum": CUMULATIVE.value if isinstance(momentum, Cumulative) else number(momentum),
         "affine": layer.affine,
         "tracks_statistics": layer.tracks_statistics,
         "training": layer.training,
@@ -155,7 +162,7 @@ def _layer(layer: NormLayer) -> dict[str, Any]:
         "statistics_from_input": layer.statistics_from_input,
         "spelled_out": layer.spelled_out,
         "hooked": layer.hooked,
-        "counter": _number(layer.counter),
+        "counter": number(layer.counter),
         "requires_grad": layer.requires_grad,
         "block_requires_grad": layer.block_requires_grad,
         "tensors": [_tensor(tensor) for tensor in layer.tensors],
@@ -181,24 +188,14 @@ def _row(row: LedgerRow) -> dict[str, Any]:
         "part": row.part,
         "kind": row.kind,
         "channels": list(row.channels) if row.channels else None,
-        "counter": [_number(count) for count in row.counter] if row.counter else None,
-        "residual": _number(row.residual),
+        "counter": [number(count) for count in row.counter] if row.counter else None,
+        "residual": number(row.residual),
         "mode": row.mode,
         "state": row.state,
-        "eps": _number(row.eps),
+        "eps": number(row.eps),
         "momentum": row.momentum,
-        "needs_exact_eps": _number(row.needs_exact_eps),
+        "needs_exact_eps": number(row.needs_exact_eps),
     }
-
-
-def _number(value: float | int | str | None) -> float | int | str | None:
-    if isinstance(value, float):
-        if math.isnan(value):
-            return "NaN"
-        if math.isinf(value):
-            return "Infinity" if value > 0 else "-Infinity"
-        return int(value) if value.is_integer() and abs(value) < 2**53 else float(value)
-    return value
 
 
 RENDERER = Renderer(name="json", suffix=".json", render=render)

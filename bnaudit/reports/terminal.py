@@ -7,11 +7,8 @@ import io
 from rich.console import Console
 
 from bnaudit.reports import Renderer, View
-from bnaudit.results import Audit, Report, Severity
-from bnaudit.terminal.finding_groups import findings
-from bnaudit.terminal.ledger_table import ledger
-from bnaudit.terminal.summary import last_line, summary
-from bnaudit.terminal.verdict_lines import alarms, heading, verdicts
+from bnaudit.results import Report
+from bnaudit.terminal.whole_report import whole_report
 
 
 def render(report: Report, view: View) -> str:
@@ -27,23 +24,8 @@ def render(report: Report, view: View) -> str:
         emoji=False,
         highlight=False,
     )
-    shown = [audit for audit in report.audits if len(report.audits) == 1 or view.in_full or _is_notable(audit)]
-    for audit in shown:
-        heading(console, audit)
-        if len(report.audits) == 1 or view.in_full:
-            alarms(console, audit)
-            verdicts(console, audit)
-            ledger(console, audit)
-        findings(console, audit, view.in_full)
-    if len(report.audits) + len(report.unaudited) > 1 or not report.audits:
-        summary(console, report)
-    last_line(console, report, view.fail_on)
+    whole_report(console, report, view.in_full, view.fail_on)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
-
-
-def _is_notable(audit: Audit) -> bool:
-    worst = max((finding.severity for finding in audit.findings), default=Severity.NOTE)
-    return worst >= Severity.WARNING or bool(audit.failed) or not audit.looked
 
 
 RENDERER = Renderer(name="terminal", suffix=".txt", render=render)

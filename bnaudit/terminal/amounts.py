@@ -41,6 +41,15 @@ def bytes_text(size: int) -> str:
     return f"{scaled:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[exponent]}"
 
 
+def seconds_text(seconds: float) -> str:
+    """`0.8 s`, `12 s`, `2 min 5 s`."""
+    if seconds < 0.95:
+        return f"{seconds:.2g} s"
+    if seconds < 60:
+        return f"{seconds:.3g} s" if seconds >= 9.95 else f"{seconds:.1f} s"
+    return f"{int(seconds) // 60} min {int(seconds) % 60} s"
+
+
 def plural(count: int, noun: str) -> str:
     """`1 layer`, `2 layers`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -13,22 +13,23 @@ from bnaudit.printable import printable
 from bnaudit.results import Audit, Finding, Severity
 from bnaudit.terminal.amounts import number
 from bnaudit.terminal.ledger_table import part_names
+from bnaudit.terminal.skipped_checks import skipped_checks
 from bnaudit.terminal.styles import SEVERITY_STYLES
 
 PLACES_SHOWN = 6
 """Lines of places under one finding before the rest is counted; `--all-layers` shows all."""
 
 
-def findings(console: Console, audit: Audit, in_full: bool) -> None:
+def findings(console: Console, audit: Audit, in_full: bool, with_skipped: bool = True) -> None:
     """Print the findings, and what broke or did not run."""
     named = [layer.name for _, layer in audit.description.layers]
     named += [other.name for part in audit.description.parts for other in part.mode_dependent]
     names = Universe(named)
-    groups: dict[tuple[str, Severity, str], list[Finding]] = {}
+    groups: dict[tuple[str, Severity, str, bool], list[Finding]] = {}
     for finding in audit.findings:
-        groups.setdefault((finding.rule, finding.severity, finding.advice), []).append(finding)
+        groups.setdefault((finding.rule, finding.severity, finding.advice, finding.intended), []).append(finding)
     notes = []
-    for (_, severity, _), members in groups.items():
+    for (_, severity, _, _), members in groups.items():
         if severity is Severity.NOTE and not in_full:
             notes.append(members)
         else:
@@ -36,10 +37,11 @@ def findings(console: Console, audit: Audit, in_full: bool) -> None:
     for members in notes:
         _note_line(console, members, names)
     for failed in audit.failed:
-        console.print(Text(f"internal failure in {failed.rule} {failed.name}: {failed.error}", style="bold red"))
-    for skipped in audit.skipped:
-        console.print(Text(f"{skipped.rule} {skipped.name} did not run: it needs {skipped.needs}", style="dim"))
-    if notes or audit.failed or audit.skipped:
+        broken = printable(f"internal failure in {failed.rule} {failed.name}: {failed.error}".replace("  ", " "))
+        console.print(Text(broken, style="bold red"))
+    if with_skipped:
+        skipped_checks(console, audit, in_full)
+    if notes or audit.failed or (with_skipped and audit.skipped):
         console.print()
 
 
@@ -48,6 +50,8 @@ def _group(console: Console, members: Sequence[Finding], names: Universe, in_ful
     title = Text(first.severity.label, style=SEVERITY_STYLES[first.severity])
     title.append(f" {first.rule} ", style="bold")
     title.append(first.name)
+    if first.intended:
+        title.append("  (intended)", style="dim")
     if first.confidence.label != "high":
         title.append(f"  ({first.confidence.label} confidence)", style="dim")
     console.print(title)
@@ -104,6 +108,7 @@ def _note_line(console: Console, members: Sequence[Finding], names: Universe) ->
     first = members[0]
     line = Text("note", style=SEVERITY_STYLES[Severity.NOTE])
     line.append(f" {first.rule} {first.name}", style="bold")
+    line.append(" (intended)" if first.intended else "")
     layers = [finding.layer for finding in members if finding.layer is not None]
     if layers:
         patterns = [pattern or "(root)" for pattern, _ in compress(layers, names)]

@@ -70,6 +70,7 @@ def last_line(console: Console, report: Report, fail_on: Severity) -> None:
         1: f"findings at or above {fail_on.label}",
         2: "something could not be read, or failed",
         3: "nothing was checked",
+        130: "interrupted, this is what was found so far",
     }[code]
     total = ", ".join(counted for _, counted in counts(report.findings)) or "no findings"
     line = Text(f"{total} · exit {code}: {meaning}", style="bold" if code else "")

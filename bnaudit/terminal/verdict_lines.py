@@ -48,11 +48,8 @@ def verdicts(console: Console, audit: Audit) -> None:
         table.add_row(Text(verdict.outcome.value, OUTCOME_STYLES[verdict.outcome]), verdict.question.claim, reason)
     console.print(Padding(table, (0, 0, 0, 2)))
     needs = list(dict.fromkeys(verdict.needs for verdict in audit.verdicts if verdict.needs))
-    if needs:
-        longest = max(needs, key=len)
-        console.print(
-            Padding(
-                Text(f"What is not checked needs {longest}; this version reads files only.", style="dim"), (0, 0, 0, 2)
-            )
-        )
+    # Where nothing was run, the line on the run says what to give.
+    if needs and not audit.run_needs:
+        longest = printable(max(needs, key=len))
+        console.print(Padding(Text(f"What is not checked needs {longest}.", style="dim"), (0, 0, 0, 2)))
     console.print()

@@ -1,0 +1,97 @@
+"""What was run, or why nothing was: the model, the inputs, the forwards, what a reader of the numbers should know."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from bnaudit.measurement import Loaded, Measured
+from bnaudit.printable import printable
+from bnaudit.results import Audit
+from bnaudit.terminal.amounts import plural, seconds_text
+
+
+def run_lines(console: Console, audit: Audit) -> None:
+    """Print the run below the verdicts that it decided; nothing when the audit does not say."""
+    lines = _run(audit.measured) if audit.measured is not None else _not_run(audit)
+    for line in lines:
+        console.print(Padding(line, (0, 0, 0, 2)))
+    if lines:
+        console.print()
+
+
+def _not_run(audit: Audit) -> list[Text]:
+    if not audit.not_run and not audit.run_needs:
+        return []
+    why = printable(audit.not_run).removeprefix("not run: ")
+    needs = printable(audit.run_needs)
+    line = Text("could not run: " if audit.run_failed else "not run: ", "bold red" if audit.run_failed else "dim")
+    line.append(why, "" if audit.run_failed else "dim")
+    if needs and needs not in why:
+        line.append(f" → {needs}" if why else needs, "" if audit.run_failed else "dim")
+    return [line]
+
+
+def _run(measured: Measured) -> list[Text]:
+    lines = [_summary(measured)]
+    if measured.interrupted:
+        lines.append(Text("interrupted: this is what was found so far", "bold yellow"))
+    lines += [_loaded(loaded) for loaded in measured.of(Loaded)]
+    if measured.synthetic:
+        lines.append(
+            Text("synthetic inputs show structure, not how large a gap is: --inputs gives real ones", "yellow")
+        )
+    lines += [Text(printable(remark), "dim") for remark in measured.remarks]
+    return lines + _unmeasured(measured)
+
+
+def _summary(measured: Measured) -> Text:
+    pieces = [
+        printable(measured.runner),
+        printable(measured.inputs),
+        f"batch {measured.batch_size}, {plural(measured.anchors, 'anchor')}",
+        plural(measured.forwards, "forward")
+        + (f" + {measured.extra_forwards} to locate" if measured.extra_forwards else "")
+        + f", {seconds_text(measured.seconds)}",
+    ]
+    line = Text("run: ")
+    for piece in pieces[:1]:
+        line.append(piece)
+    line.append(f" · {pieces[1]}", "yellow" if measured.synthetic else "")
+    line.append("".join(f" · {piece}" for piece in pieces[2:]))
+    return line
+
+
+def _loaded(loaded: Loaded) -> Text:
+    whole = not (loaded.missing or loaded.unexpected or loaded.mismatched)
+    line = Text(f"{plural(len(loaded.matched), 'norm layer')} loaded into {printable(loaded.model)}")
+    for names, what in (
+        (loaded.missing, "missing"),
+        (loaded.unexpected, "unexpected"),
+        (loaded.mismatched, "of another shape"),
+    ):
+        if names:
+            line.append(f"; {len(names)} {what}: {_some(names)}", "yellow")
+    if loaded.filled_counters:
+        line.append(f"; counters that load_state_dict filled silently: {len(loaded.filled_counters)}", "yellow")
+    line.stylize("dim" if whole and not loaded.filled_counters else "")
+    return line
+
+
+def _some(names: tuple[str, ...]) -> str:
+    shown = ", ".join(printable(name) for name in names[:3])
+    return f"{shown}, …" if len(names) > 3 else shown
+
+
+def _unmeasured(measured: Measured) -> list[Text]:
+    by_reason: dict[tuple[str, str, bool], list[str]] = {}
+    for entry in measured.unmeasured:
+        by_reason.setdefault((entry.why, entry.needs, entry.inconclusive), []).append(entry.probe)
+    lines = []
+    for (why, needs, begun), probes in by_reason.items():
+        named = printable(", ".join(probe.replace("_", " ") for probe in probes))
+        line = Text(f"{'not finished' if begun else 'not measured'}: {named}: {printable(why)}", "yellow")
+        line.append(f" → {printable(needs)}" if needs else "")
+        lines.append(line)
+    return lines

@@ -1,0 +1,38 @@
+"""The sections of a report in their order, on any console of Rich's."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from bnaudit.results import Audit, Report, Severity
+from bnaudit.terminal.finding_groups import findings
+from bnaudit.terminal.ledger_table import ledger
+from bnaudit.terminal.run_lines import run_lines
+from bnaudit.terminal.skipped_checks import skipped_everywhere
+from bnaudit.terminal.summary import last_line, summary
+from bnaudit.terminal.verdict_lines import alarms, heading, verdicts
+
+
+def whole_report(console: Console, report: Report, in_full: bool, fail_on: Severity) -> None:
+    """Print everything about one artifact; of many, the notable ones, a summary, and what did not run."""
+    alone = len(report.audits) == 1
+    for audit in report.audits:
+        if not (alone or in_full or _is_notable(audit)):
+            continue
+        heading(console, audit)
+        if alone or in_full:
+            alarms(console, audit)
+            verdicts(console, audit)
+            run_lines(console, audit)
+            ledger(console, audit)
+        findings(console, audit, in_full, with_skipped=alone or in_full)
+    if len(report.audits) + len(report.unaudited) > 1 or not report.audits:
+        summary(console, report)
+    if not alone and not in_full:
+        skipped_everywhere(console, report)
+    last_line(console, report, fail_on)
+
+
+def _is_notable(audit: Audit) -> bool:
+    worst = max((finding.severity for finding in audit.findings), default=Severity.NOTE)
+    return worst >= Severity.WARNING or bool(audit.failed) or audit.run_failed or not audit.looked

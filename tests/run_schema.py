@@ -1,0 +1,136 @@
+"""The part of the JSON schema that describes runs, made from the values. `python tests/run_schema.py` writes it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import sys
+import types
+from enum import Enum
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+ROOT = Path(__file__).parent.parent
+SCHEMA = ROOT / "bnaudit" / "reports" / "report-1.schema.json"
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+
+import bnaudit.measurement  # noqa: E402
+import bnaudit.session  # noqa: E402
+from bnaudit.description import Part  # noqa: E402
+from bnaudit.measurement import Measured, Measurement, StateChange  # noqa: E402
+from bnaudit.records import Record  # noqa: E402
+from bnaudit.run_objects import type_name  # noqa: E402
+
+NAMES = {"type": "array", "items": {"type": "string"}}
+MODES = {
+    "type": "object",
+    "description": "Names of the layers that are in training and in eval mode.",
+    "properties": {"training": NAMES, "eval": NAMES},
+    "required": ["training", "eval"],
+    "additionalProperties": False,
+}
+PLAIN: dict[object, dict[str, Any]] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"$ref": "#/$defs/number"},
+    Part: MODES,
+}
+
+
+def kinds() -> list[type[Measurement]]:
+    """Every type of measurement, by name."""
+    found = [kind for kind in vars(bnaudit.measurement).values() if inspect.isclass(kind)]
+    return sorted((k for k in found if issubclass(k, Measurement) and k is not Measurement), key=lambda k: k.__name__)
+
+
+def definitions() -> dict[str, Any]:
+    """`run`, `measurement`, and one definition for every record in them."""
+    made: dict[str, Any] = {}
+    choices = [_reference(kind, made) for kind in kinds()]
+    made["measurement"] = {"oneOf": choices}
+    _reference(Measured, made)
+    return dict(sorted(made.items()))
+
+
+def _reference(kind: type[Record], made: dict[str, Any]) -> dict[str, Any]:
+    name = "run" if kind is Measured else type_name(kind)
+    name = f"run-{name}" if issubclass(kind, Measurement) else name
+    if name not in made:
+        made[name] = {}
+        made[name].update(_object(kind, made))
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _object(kind: type[Record], made: dict[str, Any]) -> dict[str, Any]:
+    properties: dict[str, Any] = {"type": {"const": type_name(kind)}} if issubclass(kind, Measurement) else {}
+    hints, about = get_type_hints(kind), _field_docs(kind)
+    for field in kind._fields:
+        properties[field] = {**_schema(hints[field], made)}
+        if field in about:
+            properties[field]["description"] = about[field]
+    if kind is StateChange:
+        properties["digest"] = {"type": "string", "pattern": "^[0-9a-f]{16}$", "description": about["digest"]}
+    return {
+        "type": "object",
+        "description": inspect.getdoc(kind) or "",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _schema(hint: Any, made: dict[str, Any]) -> dict[str, Any]:
+    if hint in PLAIN:
+        return PLAIN[hint]
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        (given,) = [choice for choice in inner if choice is not type(None)]
+        return {"anyOf": [_schema(given, made), {"type": "null"}]}
+    if origin is tuple and inner[-1] is Ellipsis:
+        return {"type": "array", "items": _schema(inner[0], made)}
+    if origin is tuple:
+        return {
+            "type": "array",
+            "prefixItems": [_schema(item, made) for item in inner],
+            "minItems": len(inner),
+            "maxItems": len(inner),
+        }
+    if issubclass(hint, Enum):
+        return {"enum": [member.value for member in hint]}
+    if hint is Measurement:
+        return {"$ref": "#/$defs/measurement"}
+    return _reference(hint, made)
+
+
+def _field_docs(kind: type[Record]) -> dict[str, str]:
+    """The strings below the fields."""
+    module = sys.modules[kind.__module__]
+    for node in ast.parse(inspect.getsource(module)).body:
+        if isinstance(node, ast.ClassDef) and node.name == kind.__name__:
+            pairs = zip(node.body, node.body[1:], strict=False)
+            return {
+                first.target.id: " ".join(str(ast.literal_eval(second.value)).split())
+                for first, second in pairs
+                if isinstance(first, ast.AnnAssign)
+                and isinstance(first.target, ast.Name)
+                and isinstance(second, ast.Expr)
+                and isinstance(second.value, ast.Constant)
+            }
+    raise LookupError(kind)
+
+
+def written(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with its definitions of runs made anew."""
+    reachable = definitions()
+    stale = [name for name in schema["$defs"] if name.startswith("run-") and name not in reachable]
+    kept = {name: value for name, value in schema["$defs"].items() if name not in stale}
+    return {**schema, "$defs": {**kept, **reachable}}
+
+
+if __name__ == "__main__":
+    made_anew = written(json.loads(SCHEMA.read_text(encoding="utf-8")))
+    SCHEMA.write_text(json.dumps(made_anew, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
