@@ -1,47 +1,36 @@
-"""Every sample and what an audit of the file alone must say of it."""
+"""Every sample and what an audit must say of it: of the file alone, and of a run."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-
-class Expected(NamedTuple):
-    """A finding at warning or above."""
-
-    rule: str
-    layers: tuple[str, ...] | None
-    """Stored names in file order; None: the whole artifact, or a graph's layers under the graph's own names."""
-
-
-class Sample(NamedTuple):
-    """One file or folder. `findings` is complete at warning and above; `notes` must be among the notes."""
-
-    about: str
-    findings: tuple[Expected, ...] = ()
-    notes: tuple[str, ...] = ()
-
+from sample_models.expected import Expected, Run, Sample
+from sample_models.running_catalogue import RUNNING_CONTROLS, RUNNING_DEFECTS
 
 STAGE_2 = ("layer2.0.bn1", "layer2.0.bn2", "layer2.0.downsample.1")
 NORMS = ("bn1", "layer1.0.bn1", "layer1.0.bn2", *STAGE_2)
+DIGITS = "digits.py:build"
 
 HEALTHY = {
-    "healthy/state_dict.pt": Sample("a state dict"),
-    "healthy/state_dict_legacy.pth": Sample("a state dict in the format before PyTorch 1.6"),
-    "healthy/training_checkpoint.ckpt": Sample("weights, optimizer and step count, laid out as Lightning does"),
-    "healthy/pickled_module.pt": Sample("a whole module, saved in eval mode"),
-    "healthy/torchscript_scripted.pt": Sample("TorchScript, scripted"),
-    "healthy/torchscript_traced.pt": Sample("TorchScript, traced in eval mode"),
-    "healthy/torchscript_frozen.pt": Sample("TorchScript, frozen: the norms are folded away"),
-    "healthy/exported_program.pt2": Sample("torch.export, eval mode"),
-    "healthy/exported_program_flat.pt2": Sample("torch.export in the archive layout of PyTorch 2.1 to 2.7"),
-    "healthy/model.safetensors": Sample("safetensors"),
-    "healthy/hf_safetensors": Sample("a Hugging Face folder with two safetensors shards"),
-    "healthy/hf_bin": Sample("a Hugging Face folder with two PyTorch shards"),
-    "healthy/distributed_checkpoint": Sample("a folder of torch.distributed.checkpoint"),
-    "healthy/arrays.npz": Sample("NumPy arrays under the names of a state dict"),
-    "healthy/detectron2_style.pkl": Sample("a pickle of NumPy arrays, laid out as detectron2 does"),
-    "healthy/norms_kept.onnx": Sample("ONNX with its BatchNormalization nodes"),
-    "healthy/norms_folded.onnx": Sample("ONNX with the norms folded into the convolutions"),
+    "healthy/state_dict.pt": Sample("a state dict", run=Run(DIGITS)),
+    "healthy/state_dict_legacy.pth": Sample("a state dict in the format before PyTorch 1.6", run=Run(DIGITS)),
+    "healthy/training_checkpoint.ckpt": Sample(
+        "weights, optimizer and step count, laid out as Lightning does", run=Run(DIGITS)
+    ),
+    "healthy/pickled_module.pt": Sample("a whole module, saved in eval mode", run=Run(allowed="trust_pickle")),
+    "healthy/torchscript_scripted.pt": Sample("TorchScript, scripted", run=Run(allowed="run")),
+    "healthy/torchscript_traced.pt": Sample("TorchScript, traced in eval mode", run=Run(allowed="run")),
+    "healthy/torchscript_frozen.pt": Sample("TorchScript, frozen: the norms are folded away", run=Run(allowed="run")),
+    "healthy/exported_program.pt2": Sample("torch.export, eval mode", run=Run(allowed="run")),
+    "healthy/exported_program_flat.pt2": Sample(
+        "torch.export in the archive layout of PyTorch 2.1 to 2.7", run=Run(allowed="run")
+    ),
+    "healthy/model.safetensors": Sample("safetensors", run=Run(DIGITS)),
+    "healthy/hf_safetensors": Sample("a Hugging Face folder with two safetensors shards", run=Run(DIGITS)),
+    "healthy/hf_bin": Sample("a Hugging Face folder with two PyTorch shards", run=Run(DIGITS)),
+    "healthy/distributed_checkpoint": Sample("a folder of torch.distributed.checkpoint", run=Run(DIGITS)),
+    "healthy/arrays.npz": Sample("NumPy arrays under the names of a state dict", run=Run(DIGITS)),
+    "healthy/detectron2_style.pkl": Sample("a pickle of NumPy arrays, laid out as detectron2 does", run=Run(DIGITS)),
+    "healthy/norms_kept.onnx": Sample("ONNX with its BatchNormalization nodes", run=Run()),
+    "healthy/norms_folded.onnx": Sample("ONNX with the norms folded into the convolutions", run=Run()),
 }
 
 DEFECTS = {
@@ -125,6 +114,7 @@ DEFECTS = {
         "a good state dict in a pickle that also runs a (harmless) shell command",
         (Expected("BN901", None),),
     ),
+    **RUNNING_DEFECTS,
 }
 
 CONTROLS = {
@@ -141,7 +131,8 @@ CONTROLS = {
         "averaged weights close to the raw ones, with copied statistics: the documented behaviour",
         notes=("BN117",),
     ),
-    "controls/group_norm.pt": Sample("group norm only: no buffers to miss"),
+    "controls/group_norm.pt": Sample("group norm only: no buffers to miss", run=Run("digits.py:build_group_norm")),
+    **RUNNING_CONTROLS,
 }
 
 SAMPLES = {**HEALTHY, **DEFECTS, **CONTROLS}

@@ -13,14 +13,20 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sample_models import write_controls, write_defects, write_healthy
+from sample_models import write_controls, write_defects, write_healthy, write_running_controls, write_running_defects
 from sample_models.catalogue import SAMPLES
 from sample_models.digits import build
 from sample_models.training import FOLDER, SEED, Digits, accuracy, load_digits, optimizer_of, train
 from sample_models.write_healthy import Trained
 
 STEPS = 440
-WRITERS = {**write_healthy.WRITERS, **write_defects.WRITERS, **write_controls.WRITERS}
+WRITERS = {
+    **write_healthy.WRITERS,
+    **write_defects.WRITERS,
+    **write_running_defects.WRITERS,
+    **write_controls.WRITERS,
+    **write_running_controls.WRITERS,
+}
 
 
 def main(names: list[str]) -> None:

@@ -38,10 +38,11 @@ def rules() -> str:
 def samples() -> str:
     from sample_models.catalogue import SAMPLES
 
-    rows = ["| file | what it is | found |", "|---|---|---|"]
+    rows = ["| file | what it is | found in the file | when it runs |", "|---|---|---|---|"]
     for name, sample in SAMPLES.items():
         found = ", ".join(dict.fromkeys([*(entry.rule for entry in sample.findings), *sample.notes])) or "nothing"
-        rows.append(f"| {name} | {sample.about} | {found} |")
+        ran = "" if sample.run is None else ", ".join(entry.rule for entry in sample.run.findings) or "nothing more"
+        rows.append(f"| {name} | {sample.about} | {found} | {ran} |")
     return "\n".join(rows) + "\n"
 
 
