@@ -7,6 +7,7 @@ from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
 
 from bnaudit.description import Artifact, Description, Gap
+from bnaudit.plugins import load
 from bnaudit.records import Record
 
 if TYPE_CHECKING:
@@ -251,3 +252,20 @@ class Report(Record, eq=False):
         if not self.audits or not all(audit.looked for audit in self.audits):
             return 3
         return 0
+
+    def __repr__(self) -> str:
+        found = {level.label: sum(f.severity is level for f in self.findings) for level in reversed(Severity)}
+        counted = ", ".join(_count(number, label) for label, number in found.items() if number) or "no findings"
+        parts = [_count(len(self.audits), "artifact"), counted, f"exit {self.exit_code()}"]
+        if self.unaudited:
+            parts.insert(1, f"{len(self.unaudited)} not audited")
+        return f"<Report: {' · '.join(parts)}>"
+
+    def _repr_html_(self) -> str:
+        """The report in a notebook."""
+        # By name: values stand below all that shows them.
+        return str(load("bnaudit", "notebook").html(self))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -29,7 +29,7 @@ LEVELS = (
     ("formats", "rules", "reports", "probes", "runners"),
     ("settings", "ledger", "verdicts", "targets", "measuring"),
     ("auditing",),
-    ("output", "exit_codes", "plain_arguments", "option_texts", "progress_bar"),
+    ("output", "notebook", "exit_codes", "plain_arguments", "option_texts", "progress_bar"),
     ("inspection",),
     ("cli", "commands", "run_flags", "__main__"),
 )

@@ -26,11 +26,11 @@ def _not_run(audit: Audit) -> list[Text]:
         return []
     why = printable(audit.not_run).removeprefix("not run: ")
     needs = printable(audit.run_needs)
-    line = Text("could not run: " if audit.run_failed else "not run: ", "bold red" if audit.run_failed else "dim")
-    line.append(why, "" if audit.run_failed else "dim")
     if needs and needs not in why:
-        line.append(f" → {needs}" if why else needs, "" if audit.run_failed else "dim")
-    return [line]
+        why = f"{why} → {needs}" if why else needs
+    if not audit.run_failed:
+        return [Text(f"not run: {why}", "dim")]
+    return [Text.assemble(("could not run: ", "bold red"), why)]
 
 
 def _run(measured: Measured) -> list[Text]:
@@ -47,20 +47,14 @@ def _run(measured: Measured) -> list[Text]:
 
 
 def _summary(measured: Measured) -> Text:
-    pieces = [
-        printable(measured.runner),
-        printable(measured.inputs),
-        f"batch {measured.batch_size}, {plural(measured.anchors, 'anchor')}",
-        plural(measured.forwards, "forward")
-        + (f" + {measured.extra_forwards} to locate" if measured.extra_forwards else "")
-        + f", {seconds_text(measured.seconds)}",
-    ]
-    line = Text("run: ")
-    for piece in pieces[:1]:
-        line.append(piece)
-    line.append(f" · {pieces[1]}", "yellow" if measured.synthetic else "")
-    line.append("".join(f" · {piece}" for piece in pieces[2:]))
-    return line
+    located = f" + {measured.extra_forwards} to locate" if measured.extra_forwards else ""
+    batch = f"batch {measured.batch_size}, {plural(measured.anchors, 'anchor')}"
+    forwards = f"{plural(measured.forwards, 'forward')}{located}, {seconds_text(measured.seconds)}"
+    return Text.assemble(
+        f"run: {printable(measured.runner)} · ",
+        (printable(measured.inputs), "yellow" if measured.synthetic else ""),
+        f" · {batch} · {forwards}",
+    )
 
 
 def _loaded(loaded: Loaded) -> Text:

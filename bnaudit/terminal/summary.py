@@ -68,7 +68,7 @@ def last_line(console: Console, report: Report, fail_on: Severity) -> None:
     meaning = {
         0: f"nothing at or above {fail_on.label}",
         1: f"findings at or above {fail_on.label}",
-        2: "something could not be read, or failed",
+        2: "something could not be read or run, or failed",
         3: "nothing was checked",
         130: "interrupted, this is what was found so far",
     }[code]

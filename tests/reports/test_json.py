@@ -10,6 +10,8 @@ import jsonschema
 import pytest
 
 import bnaudit
+from bnaudit.measurement import Measured, Shift, Swap
+from bnaudit.records import replace
 from bnaudit.reports import View
 from bnaudit.reports.json import RENDERER
 from bnaudit.results import Audit, Report, Severity, Unaudited
@@ -62,6 +64,38 @@ def test_the_exit_code_follows_the_threshold(make_report: Make, healthy: Audit, 
     assert document(make_report(faulty))["exit_code"] == 1
     assert document(make_report(healthy), fail_on=Severity.NOTE)["exit_code"] == 0
     assert document(make_report())["exit_code"] == 3
+
+
+def test_what_a_run_showed_or_why_there_was_none_is_written(make_report: Make, healthy: Audit, validator: Any) -> None:
+    measured = Measured(
+        runner="PyTorch 2.13.0",
+        inputs="digits.npz, 29 of 360 samples",
+        synthetic=False,
+        batch_size=16,
+        anchors=4,
+        samples=29,
+        forwards=7,
+        extra_forwards=2,
+        seconds=0.8,
+        measurements=(Swap(other=Shift(exact=True), scaled=None),),
+    )
+    asked = replace(healthy, not_run="ValueError at net.py:7", run_needs="--inputs", run_failed=True)
+    written = document(make_report(replace(healthy, measured=measured), asked, interrupted=True))
+    validator.validate(written)
+    ran, failed = written["artifacts"]
+    assert (ran["measured"]["forwards"], ran["measured"]["measurements"][0]["type"]) == (7, "swap")
+    assert (ran["not_run"], ran["run_failed"]) == ("", False)
+    assert failed["measured"] is None
+    assert (failed["not_run"], failed["run_needs"]) == ("ValueError at net.py:7", "--inputs")
+    assert failed["run_failed"] is True
+    assert (written["interrupted"], written["exit_code"]) == (True, 130)
+
+
+def test_what_is_intended_is_marked(make_report: Make, faulty: Audit, validator: Any) -> None:
+    meant = replace(faulty.findings[0], intended=True)
+    written = document(make_report(replace(faulty, findings=(meant, faulty.findings[1]))))
+    validator.validate(written)
+    assert [finding["intended"] for finding in written["artifacts"][0]["findings"]] == [True, False]
 
 
 def test_every_sample_fits_the_schema_and_carries_all_that_was_described(validator: Any) -> None:
