@@ -46,7 +46,7 @@ def describe(source: ByteSource, path: str) -> Description:
     with ExternalFiles(source) as files:
         model = read_model(_at_hand(source), files)
         analysis = Analysis(Scope(model, model.graph))
-        tensors = _tensors(analysis)
+        tensors = all_tensors(analysis)
         part = _part(analysis, tensors)
         locations = {tensor.external.location for tensor in tensors if tensor.external is not None}
         artifact = Artifact(
@@ -114,7 +114,7 @@ def _inputs(graph: Graph) -> tuple[GraphInput, ...]:
     return tuple(GraphInput(name=info.name, dtype=info.dtype, shape=info.shape) for info in declared)
 
 
-def _tensors(analysis: Analysis) -> list[OnnxTensor]:
+def all_tensors(analysis: Analysis) -> list[OnnxTensor]:
     """Initializers and the tensors of Constant nodes, each once, wherever they stand."""
     found: dict[object, OnnxTensor] = {}
     for scope in {site.scope: None for site in analysis.sites} | {analysis.main: None}:

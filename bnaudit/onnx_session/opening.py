@@ -1,0 +1,28 @@
+"""From a described file to a session of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import onnxruntime  # type: ignore[import-untyped]
+
+from bnaudit.description import Part
+from bnaudit.onnx_session.engines import OrtEngines
+from bnaudit.onnx_session.session import OnnxSession
+from bnaudit.onnx_session.survey import survey
+from bnaudit.run_options import RunOptions
+
+
+@contextmanager
+def opened(path: Path, part: Part, options: RunOptions) -> Iterator[OnnxSession]:
+    """A session of the graph in a file. Raises UnreadableError, NotPossibleError, UsageError."""
+    engines = OrtEngines(path, options.device, options.custom_ops)
+    session = OnnxSession(engines, part, survey(path, part))
+    try:
+        yield session
+    finally:
+        if session.reseeded:  # the seed that was set before cannot be asked for: any other than ours
+            onnxruntime.set_seed(random.SystemRandom().getrandbits(31))

@@ -1,0 +1,180 @@
+"""OperatorCalls of a graph: every inner value is handed out and its rows are fingerprinted.
+
+Which axis of a value is the batch's is found by running the graph with one sample more: the axis that grew. A graph
+with a fixed batch leaves only the size to go by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from bnaudit.onnx_session.engines import Feeds
+from bnaudit.onnx_session.instruments import Form, Instruments
+from bnaudit.onnx_session.survey import Survey
+from bnaudit.session import Batch, Held, OperatorCall, Place, RunError
+
+MOST_BYTES = 256 << 20
+"""Of the values that one copy hands out, estimated with 4 bytes for each."""
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+class Fingerprint(NamedTuple):
+    """Of one value."""
+
+    rows: tuple[int, ...] | None
+    """One per anchor; None: the value has no rows."""
+    whole: int
+
+
+class RowWatch:
+    """Watches the rows of one model; what it finds about shapes and axes is kept."""
+
+    def __init__(self, instruments: Instruments, skeleton: onnx.ModelProto, survey: Survey) -> None:
+        self._instruments = instruments
+        self._nodes = list(skeleton.graph.node)
+        self._norms = {norm.number: norm.position for norm in survey.norms}
+        self._outputs = {output.name for output in skeleton.graph.output}
+        self._constants = {tensor.name for tensor in skeleton.graph.initializer}
+        self._constants |= {tensor.values.name for tensor in skeleton.graph.sparse_initializer}
+        self._watched = tuple(self._inner_values())
+        self._axes: dict[object, tuple[Shapes, dict[str, int | None]]] = {}
+
+    def calls(self, given: Feeds, batch: Batch, form: Form, hold: Sequence[Held]) -> tuple[OperatorCall, ...]:
+        """The operators of one forward of this form. Raises RunError when the graph fails."""
+        shapes, axes = self._shapes_and_axes(given, batch)
+        prints = {name: fingerprint(array, axes.get(name), batch.anchors) for name, array in given.items()}
+        chunks = list(self._chunks(shapes))
+        for chunk in chunks:
+            reading = self._instruments.read(
+                form._replace(moments=False, exposed=chunk, sizes=()), given, hold, keep=len(chunks) == 1
+            )
+            for name, value in reading.exposed.items():
+                if isinstance(value, np.ndarray):
+                    prints[name] = fingerprint(value, axes.get(name), batch.anchors)
+        return tuple(self._calls(prints))
+
+    def _inner_values(self) -> Iterator[str]:
+        """What nodes compute from the inputs, tensors only."""
+        for node in self._nodes:
+            varying = any(name and name not in self._constants for name in node.input) or not node.input
+            if node.op_type == "Constant" or (not varying and not _draws(node)):
+                self._constants.update(node.output)
+            elif _gives_tensors(node):
+                yield from (name for name in node.output if name)
+
+    def _chunks(self, shapes: Shapes) -> Iterator[tuple[str, ...]]:
+        chunk: list[str] = []
+        taken = 0
+        for name in self._watched:
+            size = 4 * prod(shapes.get(name, ()))
+            if chunk and taken + size > MOST_BYTES:
+                yield tuple(chunk)
+                chunk, taken = [], 0
+            chunk.append(name)
+            taken += size
+        if chunk:
+            yield tuple(chunk)
+
+    def _shapes_and_axes(self, given: Feeds, batch: Batch) -> tuple[Shapes, dict[str, int | None]]:
+        key = tuple(sorted((name, array.shape) for name, array in given.items()))
+        if key not in self._axes:
+            sizes = Form(sizes=(*given, *self._watched))
+            shapes = self._instruments.read(sizes, given, keep=False).shapes
+            grown = self._grown(sizes, given, batch)
+            axes = {
+                name: _grown_axis(shape, grown[name], batch.size) if grown else _axis_of_size(shape, batch)
+                for name, shape in shapes.items()
+            }
+            self._axes[key] = shapes, axes
+        return self._axes[key]
+
+    def _grown(self, sizes: Form, given: Feeds, batch: Batch) -> Shapes | None:
+        """The shapes with one sample more, None when the graph does not take it."""
+        more = {name: _one_more(array, batch) for name, array in given.items()}
+        try:
+            return self._instruments.read(sizes, more, keep=False).shapes
+        except RunError:
+            return None
+
+    def _calls(self, prints: Mapping[str, Fingerprint]) -> Iterator[OperatorCall]:
+        for number, node in enumerate(self._nodes):
+            if all(name in self._constants for name in node.output):
+                continue
+            inputs = [prints[name] for name in node.input if name in prints]
+            outputs = [prints[name] for name in node.output if name in prints]
+            yield OperatorCall(
+                index=number,
+                place=Place(
+                    module=node.name or next(iter(node.output), ""), class_name=node.op_type, operator=node.op_type
+                ),
+                rows_in=_rows(inputs),
+                others_in=_digest([each.whole for each in inputs if each.rows is None]),
+                rows_out=_rows(outputs),
+                others_out=_digest([each.whole for each in outputs if each.rows is None]) if outputs else None,
+                norm=self._norms.get(number),
+            )
+
+
+def fingerprint(array: NDArray[Any], axis: int | None, anchors: Sequence[int]) -> Fingerprint:
+    """Of the anchors' rows along an axis, and of everything when there is none."""
+    if axis is None:
+        return Fingerprint(None, _bits(array))
+    return Fingerprint(tuple(_bits(np.take(array, anchor, axis)) for anchor in anchors), 0)
+
+
+def _bits(array: NDArray[Any]) -> int:
+    digest = blake2b(repr((array.shape, array.dtype.str)).encode(), digest_size=8)
+    if array.dtype == object:
+        digest.update(repr(array.tolist()).encode())
+    else:
+        digest.update(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
+    return int.from_bytes(digest.digest(), "little")
+
+
+def _digest(numbers: Sequence[int]) -> int:
+    return int.from_bytes(blake2b(repr(list(numbers)).encode(), digest_size=8).digest(), "little")
+
+
+def _rows(prints: Sequence[Fingerprint]) -> tuple[int, ...] | None:
+    rows = [each.rows for each in prints if each.rows is not None]
+    return tuple(_digest(each) for each in zip(*rows, strict=True)) if rows else None
+
+
+def _grown_axis(shape: tuple[int, ...], grown: tuple[int, ...], size: int) -> int | None:
+    """The one axis that has as many entries as samples in both runs."""
+    found = [axis for axis, pair in enumerate(zip(shape, grown, strict=False)) if pair == (size, size + 1)]
+    return found[0] if len(found) == 1 and len(shape) == len(grown) else None
+
+
+def _axis_of_size(shape: tuple[int, ...], batch: Batch) -> int | None:
+    """The batch axis of the inputs, else the first, if its size fits."""
+    fits = [axis for axis in (batch.axis, 0) if axis < len(shape) and shape[axis] == batch.size]
+    return fits[0] if fits else None
+
+
+def _one_more(array: NDArray[Any], batch: Batch) -> NDArray[Any]:
+    if array.ndim <= batch.axis or array.shape[batch.axis] != batch.size:
+        return array
+    return np.concatenate([array, np.take(array, [0], batch.axis)], batch.axis)
+
+
+def _draws(node: onnx.NodeProto) -> bool:
+    return node.op_type.startswith("Random") or node.op_type in ("Bernoulli", "Multinomial", "Dropout")
+
+
+def _gives_tensors(node: onnx.NodeProto) -> bool:
+    """Whether its outputs are tensors: sequences, optionals and maps have no shape."""
+    if node.op_type in ("SequenceAt", "SequenceLength", "ConcatFromSequence", "OptionalHasElement"):
+        return True
+    if node.op_type in ("SplitToSequence", "ZipMap") or node.op_type.startswith(("Sequence", "Optional")):
+        return False
+    bodies = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+    return all(output.type.HasField("tensor_type") for body in bodies for output in body.output)
