@@ -64,7 +64,7 @@ _ADVICE = {
     id="BN202",
     severity=Severity.ERROR,
     question=Question.EVAL_MODE,
-    yields_to=("BN203", "BN204", "BN211"),
+    yields_to=("BN203", "BN211"),
 )
 def exported_in_training_mode(case: Case) -> Iterator[Hit]:
     """One hit per operator in training form."""

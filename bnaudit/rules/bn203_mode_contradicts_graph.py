@@ -56,7 +56,7 @@ _ADVICE = (
 )
 
 
-@rule(id="BN203", severity=Severity.ERROR, question=Question.EVAL_MODE, yields_to=("BN204",))
+@rule(id="BN203", severity=Severity.ERROR, question=Question.EVAL_MODE)
 def mode_contradicts_graph(case: Case) -> Iterator[Hit]:
     """One hit per layer of a traced module whose attribute and constant disagree."""
     for part in case.subject.parts:

@@ -55,7 +55,7 @@ _ADVICE = "turn track_running_stats on and run update_bn on training data, or us
     id="BN204",
     severity=Severity.WARNING,
     question=Question.NEIGHBOURS,
-    yields_to=("BN210", "BN211", "BN502"),
+    yields_to=("BN210", "BN211", "BN301", "BN502"),
 )
 def batch_statistics_in_eval(case: Case) -> Iterator[Hit]:
     """One hit per batch norm that has nothing to normalize with but the batch."""

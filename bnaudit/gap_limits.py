@@ -1,0 +1,94 @@
+"""When a layer's statistics do not represent what it receives: the limits of BN404 and BN407 and their conditions.
+
+BN403 requires that BN404 names a layer, so both ask here. The sampling unit is the sample, not the value: within
+one image neighbouring values are alike, and a standard error from all N·H·W values finds faults in healthy nets.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from typing import NamedTuple
+
+from bnaudit.measurement import LayerStatistics, ReusedNorm
+
+
+class StatisticsLimits(NamedTuple):
+    """BN404's."""
+
+    mean_shift: float = 0.5
+    """Stored standard deviations, root mean square over live channels."""
+    variance_ratio: float = 2.0
+    """Measured over stored, either way, median over live channels."""
+    errors: float = 4.0
+    """Standard errors, of the mean and of the logarithm of the ratio."""
+    mean_samples: float = 8
+    """The fewest that decide on the mean."""
+    variance_samples: float = 16
+
+
+class ReuseLimits(NamedTuple):
+    """BN407's, between the populations that one layer normalizes."""
+
+    mean_difference: float = 0.5
+    """Pooled standard deviations, root mean square over channels."""
+    variance_ratio: float = 2.0
+    errors: float = 4.0
+
+
+_STATISTICS, _REUSE = StatisticsLimits(), ReuseLimits()
+
+
+class Evidence(Enum):
+    """What a number says about its limit."""
+
+    WITHIN = "within its limit, or no more than its error explains"
+    BEYOND = "beyond its limit and more than its error explains"
+    TOO_FEW = "beyond its limit, from too few samples to tell"
+
+
+class Moved(NamedTuple):
+    """A layer's measured statistics against the stored ones."""
+
+    mean: Evidence
+    variance: Evidence
+
+    @property
+    def proved(self) -> bool:
+        """One of them is off."""
+        return Evidence.BEYOND in self
+
+    @property
+    def open(self) -> bool:
+        """None is proved to be off, and one may be."""
+        return not self.proved and Evidence.TOO_FEW in self
+
+
+def moved(found: LayerStatistics, limits: StatisticsLimits = _STATISTICS) -> Moved:
+    """Whether the root mean square of the mean's shift over live channels, or the median of the variance's log
+    ratio, is beyond its limit and its errors. A maximum over channels never decides.
+    """
+    if not found.live:
+        return Moved(Evidence.WITHIN, Evidence.WITHIN)
+    few_means, few_variances = found.samples < limits.mean_samples, found.samples < limits.variance_samples
+    ratio, error = math.log(limits.variance_ratio), found.log_variance_error
+    return Moved(
+        _weigh(found.mean_shift, limits.mean_shift, found.mean_error, limits.errors, few_means),
+        _weigh(found.log_variance, ratio, error, limits.errors, few_variances),
+    )
+
+
+def populations_differ(found: ReusedNorm, limits: ReuseLimits = _REUSE) -> bool:
+    """Whether the populations that one layer normalizes are too different for one set of statistics."""
+    mean = _weigh(found.mean_difference, limits.mean_difference, found.mean_error, limits.errors)
+    log_ratio = abs(math.log(found.variance_ratio)) if found.variance_ratio > 0 else math.inf
+    variance = _weigh(log_ratio, math.log(limits.variance_ratio), found.variance_error, limits.errors)
+    return Evidence.BEYOND in (mean, variance)
+
+
+def _weigh(value: float, limit: float, error: float | None, errors: float, too_few: bool = False) -> Evidence:
+    if not value > limit:
+        return Evidence.WITHIN
+    if too_few or error is None:
+        return Evidence.TOO_FEW
+    return Evidence.BEYOND if value > errors * error else Evidence.WITHIN

@@ -1,0 +1,56 @@
+"""How a Place in a running model is called in findings: by its norm layer, its module or its node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from bnaudit.description import Carrier, Description, NormLayer
+from bnaudit.session import Place, StateChange
+
+_T = TypeVar("_T")
+
+
+def layer_at(subject: Description, place: Place, layer: str | None = None) -> str | None:
+    """The name that a finding at this place has: the norm layer's, else the module's, "" for the root module.
+
+    None where it is unknown: a graph's node without a name, an operator outside of any module.
+    """
+    if layer is not None:
+        return layer
+    rooted = place.class_name and not any(part.carrier is Carrier.GRAPH for part in subject.parts)
+    return place.module if place.module or rooted else None
+
+
+def holder_of(change: StateChange) -> str:
+    """The module that holds what changed: `bn1` for `bn1.running_mean`, "" for the root module."""
+    return change.name.rpartition(".")[0]
+
+
+def described(place: Place) -> str:
+    """What ran and where: `aten.native_batch_norm in Net, net.py:41`; "" when nothing is known."""
+    operator = place.operator
+    if place.class_name and place.class_name != operator:
+        operator = f"{operator} in {place.class_name}" if operator else place.class_name
+    return ", ".join(filter(None, (operator, place.source)))
+
+
+def norm_layer(subject: Description, name: str | None) -> NormLayer | None:
+    """The description's norm layer of this name."""
+    return next((layer for _, layer in subject.layers if layer.name == name), None)
+
+
+def trains_hidden(subject: Description, name: str | None) -> bool:
+    """Whether it stands in an unregistered module that is known to be in training mode, which BN207 tells."""
+    if name is None:
+        return False
+    paths = [hidden.path for part in subject.parts for hidden in part.hidden if hidden.in_training]
+    return any(name == path or name.startswith((f"{path}.", f"{path}[")) for path in paths)
+
+
+def by_place(entries: Iterable[tuple[str | None, _T]]) -> dict[str | None, list[_T]]:
+    """What is reported under one name, in the order of first appearance: a finding's fingerprint is its place."""
+    groups: dict[str | None, list[_T]] = {}
+    for name, entry in entries:
+        groups.setdefault(name, []).append(entry)
+    return groups

@@ -1,0 +1,138 @@
+"""A prediction depends on the other inputs that happen to stand in the same batch.
+
+## What it finds
+
+The model is run on a batch of anchors and companions, then with the companions exchanged for others, then with the
+same companions × 100, at one batch size and always from the same state. A difference of exactly 0 in the anchors'
+outputs is passed; beyond 64 rounding steps (eps of the output's dtype × its scale) it is a leak; between the two,
+float64 decides: kernel noise shrinks with eps, a leak does not.
+
+Every place where samples meet is named: the anchors' rows go into it equal and come out unequal. To look behind a
+norm, the exchange is repeated with the norm's statistics held fixed.
+
+## Why it matters
+
+The same input gets another answer in another request, at another load of the server, or beside a hostile neighbour.
+Accuracy depends on the batch size and on how the test set was sorted.
+
+## Example
+
+    norm = torch.nn.BatchNorm1d(1, affine=False, track_running_stats=False).eval()
+    norm(torch.tensor([[6.0], [8.0]]))[0]             # −1.0
+    norm(torch.tensor([[6.0], [4.0]]))[0]             # +1.0
+
+    scores = torch.tensor([[1.0, 2.0], [1.0, 2.0]])
+    scores.softmax(dim=0)[0]                          # 0.5, 0.5: over the batch, not over the classes
+    scores.softmax(dim=1)[0]                          # 0.2689, 0.7311
+
+## How to fix
+
+By what mixes:
+
+    BatchNorm2d(8, track_running_stats=False)   ->  tracking on, then update_bn; or GroupNorm
+    F.batch_norm(x, m, v, training=True)        ->  training=self.training
+    softmax(dim=0), cumsum(0), sort(0)          ->  dim=1 or dim=-1
+    LSTM(8, 8) given (batch, time, 8)           ->  LSTM(8, 8, batch_first=True)
+    x.std(dim=0), minibatch discrimination      ->  a stored value in eval mode
+    dynamic quantization of activations         ->  static ranges from calibration
+
+A model that looks at its batch on purpose (few-shot learning, test-time adaptation) can be marked as intended.
+
+## Limits
+
+- Rounding differs between batch sizes, also in healthy models; so one size is kept, and only the companions change.
+- It is decided on the inputs given and for one batch size. Companions that are equal bit by bit, or a head that is 0
+  and gives all anchors one output, leave it open.
+- Companions of another length: BN304. A batch of one that is treated apart: BN303.
+- The more specific rule speaks alone: a norm in training mode after eval() is told by BN401, one exported so by
+  BN202, BN203 or BN211, one that eval() does not reach by BN207.
+- A NaN that reaches the anchors while the exchange is exact (0 × NaN in a mask) is a note: one bad input poisons
+  its batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bnaudit.measurement import Mixing, PoisonedBatch, Swap
+from bnaudit.mixing_causes import Cause, usual_cause
+from bnaudit.places import by_place, described, layer_at, trains_hidden
+from bnaudit.results import Hit, Question, Severity
+from bnaudit.rules import Case, rule
+from bnaudit.session import Place
+from bnaudit.shift_wording import NOISE, amount, beyond, flips, limit, value
+
+_NOT_LOCATED = Cause("", "run it again with a larger budget to locate the operator; look at what works along axis 0")
+_NONE_FOUND = Cause("", "look for state outside of the graph, or operators that see the whole batch at once")
+
+
+@rule(
+    id="BN301",
+    severity=Severity.ERROR,
+    question=Question.NEIGHBOURS,
+    limits={"epsilons": NOISE},
+    needs=("neighbours",),
+    yields_to=("BN202", "BN203", "BN211", "BN401"),
+)
+def neighbour_dependent_prediction(case: Case) -> Iterator[Hit]:
+    """One hit per place where samples meet, since each may be intended by itself."""
+    if case.measured is None:
+        return
+    for swap in case.measured.of(Swap):
+        if _leaks(swap, case.limits["epsilons"]):
+            yield from _places(case, swap)
+    for poisoned in case.measured.of(PoisonedBatch):
+        yield _poisoned(case, poisoned)
+
+
+def _leaks(swap: Swap, epsilons: float) -> bool:
+    measured = (swap.other, swap.scaled, swap.double)
+    return swap.leaks is True and any(beyond(shift, epsilons) for shift in measured)
+
+
+def _places(case: Case, swap: Swap) -> Iterator[Hit]:
+    if not swap.mixing:
+        cause = _NONE_FOUND if swap.located else _NOT_LOCATED
+        where = "no operator was seen to mix samples" if swap.located else "what mixes them was not located"
+        yield _hit(case, swap, None, where, cause.advice)
+    named = by_place((layer_at(case.subject, found.place, found.layer), found) for found in swap.mixing)
+    for name, found in named.items():
+        if not trains_hidden(case.subject, name):
+            cause = usual_cause(found[0])
+            yield _hit(case, swap, name, _mixes(found, cause), cause.advice)
+
+
+def _mixes(found: list[Mixing], cause: Cause) -> str:
+    places = list(dict.fromkeys(filter(None, (described(each.place) for each in found))))
+    hidden = ", not registered or made in forward()" if found[0].place.hidden else ""
+    return cause.doing + (f" ({'; '.join(places)}{hidden})" if places else "")
+
+
+def _hit(case: Case, swap: Swap, layer: str | None, what: str, advice: str) -> Hit:
+    epsilons = case.limits["epsilons"]
+    shift, how = swap.other, "with other companions a prediction differs"
+    if beyond(swap.alone, epsilons) and swap.alone is not None:
+        shift, how = swap.alone, "a prediction alone and with companions differs"
+    elif not beyond(shift, epsilons) and swap.scaled is not None and beyond(swap.scaled, epsilons):
+        shift, how = swap.scaled, "with its companions × 100 a prediction differs"
+    companions = ", one companion is enough" if swap.smallest_set == 1 else ""
+    return Hit(
+        message=f"{how} {amount(shift)}{flips(shift)}{companions}: {what}",
+        advice=advice,
+        layer=layer,
+        value=value(shift),
+        limit=limit(shift, epsilons),
+    )
+
+
+def _poisoned(case: Case, poisoned: PoisonedBatch) -> Hit:
+    place = poisoned.place or Place()
+    at = described(place)
+    return Hit(
+        message="a NaN in one input reaches the others of its batch, though its values do not"
+        + (f": {at}" if at else ""),
+        advice="refuse inputs that are not finite, or select with torch.where in place of a product with 0",
+        layer=layer_at(case.subject, place),
+        value="NaN",
+        severity=Severity.NOTE,
+    )

@@ -1,0 +1,117 @@
+"""BN401: what training mode does, after eval()."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from builders import batch_norm, description, part
+from measured import EXACT, eval_dropout, eval_norm, run_hits, state_in_eval, swap
+
+from bnaudit.description import Carrier, HiddenModule, NormKind
+from bnaudit.results import Confidence, Severity
+
+RULE = "bn401_eval_mode_leak"
+
+
+def test_a_norm_layer_that_still_mixes_is_found() -> None:
+    (hit,) = run_hits(RULE, eval_norm("bn1"))
+    assert (hit.layer, hit.severity, hit.confidence) == ("bn1", None, Confidence.HIGH)
+    assert "replaces its running statistics" in hit.message
+    assert hit.message.endswith("(aten.native_batch_norm in BatchNorm2d, net.py:41)")
+    assert "overridden train()" in hit.advice
+
+
+def test_a_functional_call_is_found_at_its_module() -> None:
+    (hit,) = run_hits(RULE, eval_norm("head", None, class_name="Head", updates=False))
+    assert hit.layer == "head"
+    assert "running statistics" not in hit.message
+    assert hit.advice == "pass training=self.training to F.batch_norm"
+
+
+def test_a_norm_made_in_forward_is_found() -> None:
+    (hit,) = run_hits(RULE, eval_norm("head", None, hidden=True))
+    assert "make it in __init__" in hit.advice
+
+
+def test_functional_calls_of_one_module_are_one_hit() -> None:
+    norms = [eval_norm("", None, class_name="Net", source=f"net.py:{line}") for line in (7, 9)]
+    (hit,) = run_hits(RULE, *norms)
+    assert hit.layer == ""
+    assert "net.py:7; " in hit.message
+    assert "net.py:9)" in hit.message
+
+
+@pytest.mark.parametrize("mixes", [False, None])
+def test_a_norm_that_mixes_nothing_is_silent(mixes: bool | None) -> None:
+    """Instance norm and weight standardization."""
+    exact = swap(other=EXACT, scaled=EXACT, leaks=False)
+    assert not run_hits(RULE, eval_norm(mixes=mixes), exact)
+
+
+def test_a_norm_that_uses_the_batch_by_configuration_is_another_rule() -> None:
+    assert not run_hits(RULE, eval_norm(by_configuration=True))
+    assert not run_hits(RULE, eval_norm(by_configuration=True, mixes=None))
+
+
+def test_whether_samples_mix_may_stay_open() -> None:
+    (hit,) = run_hits(RULE, eval_norm(mixes=None))
+    assert (hit.severity, hit.confidence) == (Severity.NOTE, Confidence.MEDIUM)
+    assert hit.undecided
+
+
+def test_a_norm_known_to_look_at_one_sample_leaves_nothing_open() -> None:
+    instance = description(part([batch_norm("bn1", kind=NormKind.INSTANCE)], carrier=Carrier.MODULE))
+    assert not run_hits(RULE, eval_norm(mixes=None), subject=instance)
+    batch = description(part([batch_norm("bn1")], carrier=Carrier.MODULE))
+    assert len(run_hits(RULE, eval_norm(mixes=None), subject=batch)) == 1
+
+
+def test_moving_statistics_decide_what_the_swap_left_open() -> None:
+    assert not run_hits(RULE, eval_norm(mixes=None), state_in_eval("bn1.running_mean", layer="bn1"))
+
+
+def test_one_proof_is_enough_for_a_module() -> None:
+    (hit,) = run_hits(RULE, eval_norm(mixes=None), eval_norm(mixes=True))
+    assert hit.severity is None
+
+
+@pytest.mark.parametrize("probability", [0.5, None])
+def test_a_dropout_that_drops_is_found(probability: float | None) -> None:
+    (hit,) = run_hits(RULE, eval_dropout("drop", probability))
+    assert (hit.layer, hit.severity) == ("drop", None)
+    assert ("with p = 0.5" in hit.message) == (probability is not None)
+
+
+def test_a_dropout_of_probability_0_is_silent() -> None:
+    assert not run_hits(RULE, eval_dropout("drop", 0.0))
+
+
+def test_the_advice_for_a_functional_dropout_is_its_argument() -> None:
+    (functional,) = run_hits(RULE, eval_dropout("", class_name="Net"))
+    (module,) = run_hits(RULE, eval_dropout("drop", class_name="Dropout2d"))
+    assert "F.dropout" in functional.advice
+    assert "overridden train()" in module.advice
+
+
+@pytest.mark.parametrize("in_training", [True, False])
+def test_a_hidden_module_known_to_train_is_told_by_its_own_rule(in_training: bool) -> None:
+    hidden = HiddenModule(path="n[0]", class_name="B", training=None, mode_dependent=(), in_training=in_training)
+    subject = description(part([], carrier=Carrier.MODULE, hidden=(hidden,)))
+    found = run_hits(RULE, eval_norm("n[0].bn", None, hidden=True), eval_dropout("n[0]"), subject=subject)
+    assert len(found) == (0 if in_training else 2)
+
+
+def test_the_page_is_what_torch_does() -> None:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mean", torch.zeros(1))
+            self.register_buffer("var", torch.ones(1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.batch_norm(x, self.mean, self.var, training=True)
+
+    net = Net().eval()
+    assert net(torch.tensor([[6.0], [8.0]]))[0].item() == pytest.approx(-1.0, abs=1e-4)
+    assert net.mean.item() == pytest.approx(0.7)
+    assert net(torch.tensor([[6.0], [4.0]]))[0].item() == pytest.approx(1.0, abs=1e-4)

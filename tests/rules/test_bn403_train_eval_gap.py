@@ -1,0 +1,91 @@
+"""BN403: more between the modes than companions explain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from measured import run_hits, statistics
+
+from bnaudit.measurement import Gap
+from bnaudit.results import Severity
+
+RULE = "bn403_train_eval_gap"
+GUILTY = statistics("bn1", mean_shift=1.0)
+
+
+def gap(**fields: Any) -> Gap:
+    settings: dict[str, Any] = {
+        "systematic": 0.6,
+        "noise": 0.2,
+        "plain": 0.65,
+        "bessel": None,
+        "samples": 16,
+        "anchors": 4,
+        "flips": 0,
+        "companion_flips": 0,
+        "decisions": 4,
+        "synthetic": False,
+    }
+    return Gap(**{**settings, **fields})
+
+
+def test_a_systematic_gap_with_a_guilty_layer_is_a_warning() -> None:
+    (hit,) = run_hits(RULE, gap(), statistics("bn0"), GUILTY)
+    assert (hit.layer, hit.severity, hit.value, hit.limit) == (None, Severity.WARNING, 0.6, 0.2)
+    assert hit.message.endswith("companions explain 0.2 (bn1)")
+
+
+@pytest.mark.parametrize(("systematic", "noise"), [(0.2, 0.2), (0.1, 0.5), (0.0, 0.0), (float("nan"), 0.1)])
+def test_what_companions_explain_is_silent(systematic: float, noise: float) -> None:
+    assert not run_hits(RULE, gap(systematic=systematic, noise=noise), GUILTY)
+
+
+def test_without_a_guilty_layer_it_is_silent() -> None:
+    assert not run_hits(RULE, gap(), statistics("bn0"), statistics("bn1"))
+    assert not run_hits(RULE, gap())
+
+
+def test_fewer_than_sixteen_samples_leave_it_open_when_a_layer_looks_off() -> None:
+    (hit,) = run_hits(RULE, gap(samples=15), statistics("bn1", mean_shift=1.0, samples=15))
+    assert hit.severity is Severity.NOTE
+    assert hit.undecided
+    assert not run_hits(RULE, gap(samples=15), statistics("bn1", samples=15))
+
+
+def test_synthetic_inputs_are_no_evidence() -> None:
+    (hit,) = run_hits(RULE, gap(synthetic=True), GUILTY)
+    assert (hit.severity, hit.undecided) == (Severity.NOTE, "")
+    assert not run_hits(RULE, gap(synthetic=True, samples=8), GUILTY)
+
+
+@pytest.mark.parametrize(
+    ("anchors", "flips", "between", "severity"),
+    [
+        (64, 6, 2, Severity.ERROR),  # 4 / 64 = 6.2 %
+        (64, 5, 2, Severity.WARNING),  # 3 / 64 = 4.7 %
+        (63, 20, 0, Severity.WARNING),
+        (100, 6, 1, Severity.WARNING),  # exactly 5 %
+    ],
+)
+def test_flipped_decisions_make_it_an_error(anchors: int, flips: int, between: int, severity: Severity) -> None:
+    found = gap(anchors=anchors, decisions=anchors, flips=flips, companion_flips=between, samples=64)
+    (hit,) = run_hits(RULE, found, GUILTY)
+    assert hit.severity is severity
+    assert f"{flips} of {anchors} decisions flip, {between} between the two sets" in hit.message
+
+
+def test_the_part_of_the_unbiased_variance_is_told() -> None:
+    (hit,) = run_hits(RULE, gap(bessel=0.0031), GUILTY)
+    assert "the unbiased variance explains 0.0031" in hit.message
+
+
+def test_the_page_is_arithmetic() -> None:
+    e = np.zeros(2)
+    scattered = np.array([0.3, -0.4]), np.array([0.4, 0.3])
+    common = np.array([0.5, -0.4]), np.array([0.4, -0.5])
+    assert (scattered[0] - e) @ (scattered[1] - e) == pytest.approx(0.0)
+    assert np.sqrt((common[0] - e) @ (common[1] - e)) == pytest.approx(0.63, abs=5e-3)
+    assert np.linalg.norm(common[0] - common[1]) / np.sqrt(2) == pytest.approx(0.10)
+    assert [np.linalg.norm(t[0] - e) for t in (scattered, common)] == pytest.approx([0.5, 0.64], abs=5e-3)
