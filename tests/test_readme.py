@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 import sys
@@ -58,6 +60,34 @@ def section(text: str, name: str) -> str:
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_generated_section_is_current(name: str) -> None:
     assert section(README.read_text(encoding="utf-8"), name) == SECTIONS[name]()
+
+
+def commands() -> list[str]:
+    lines = section(README.read_text(encoding="utf-8"), "runs").splitlines()
+    return [line.partition("#")[0].strip() for line in lines if line.startswith("bnaudit ")]
+
+
+@pytest.mark.parametrize("command", commands())
+def test_a_command_that_runs_a_model_does_so(command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bnaudit", *command.split()[1:], "--format", "json"],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        cwd=ROOT / "sample_models",
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (artifact,) = json.loads(done.stdout)["artifacts"]
+    assert artifact["measured"]["forwards"] <= 8
+    assert artifact["measured"]["synthetic"] is ("--inputs" not in command and ".pt2" not in command)
+
+
+def test_the_python_of_the_readme_runs() -> None:
+    code = section(README.read_text(encoding="utf-8"), "python").replace("```python", "").replace("```", "")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_option_in_the_readme_exists() -> None:
