@@ -89,9 +89,9 @@ class Experiment:
         return self._planned("companions swapped", self.feed.swapped)
 
     @cached_property
-    def scaled(self) -> Trace:
-        """Companions × 100."""
-        return self._planned("companions × 100", self.feed.scaled)
+    def scaled(self) -> Trace | None:
+        """Companions × 100; None when the model refuses them."""
+        return self._tolerated(lambda: self._planned("companions × 100", self.feed.scaled))
 
     @cached_property
     def alone(self) -> Trace | None:
@@ -134,6 +134,13 @@ class Experiment:
         """Another forward of the plan, which only some feeds and models have."""
         return self._planned(name, batch, seed=self.seed)
 
+    def _tolerated(self, make: Callable[[], Trace]) -> Trace | None:
+        try:
+            return make()
+        except RunError as error:
+            self.remark(f"companions × 100 were left out: {error}")
+            return None
+
     # Randomness and history
 
     @cached_property
@@ -161,16 +168,13 @@ class Experiment:
         return self._options.seed if self.random else None
 
     @cached_property
-    def deciding(self) -> tuple[Trace, Trace, Trace]:
+    def deciding(self) -> tuple[Trace, Trace, Trace | None]:
         """`base`, `swapped` and `scaled`, with seeds reset before each when the model draws random numbers."""
         if not self.random:
             return self.base, self.swapped, self.scaled
-        names = ("the batch, seeded", "companions swapped, seeded", "companions × 100, seeded")
-        batches = (self.feed.base, self.feed.swapped, self.feed.scaled)
-        first, second, third = (
-            self.extra(name, batch, seed=self.seed) for name, batch in zip(names, batches, strict=True)
-        )
-        return first, second, third
+        base = self.extra("the batch, seeded", self.feed.base, seed=self.seed)
+        swapped = self.extra("companions swapped, seeded", self.feed.swapped, seed=self.seed)
+        return base, swapped, self._tolerated(lambda: self.extra("× 100, seeded", self.feed.scaled, seed=self.seed))
 
     # Rows
 
@@ -248,12 +252,23 @@ class Experiment:
         self._progress.forward(name, made + 1, max(self._expected() + self.extra_forwards, made + 1))
 
     def _expected(self) -> int:
-        trains = 2 if Mode.TRAINING_NORMS in self.session.modes and self.has_two_statistics else 0
+        trains = 2 if Mode.TRAINING_NORMS in self.session.modes and self._has_two_statistics else 0
         more = (Mode.AS_SAVED in self.session.modes) + self.session.has_production_form
         return 5 + trains + more
 
     @cached_property
-    def has_two_statistics(self) -> bool:
+    def has_norms_of_two_modes(self) -> bool:
+        """Whether a norm of the model, or one that it was seen to run, depends on the mode."""
+        kinds = (NormKind.BATCH, NormKind.SYNC_BATCH)
+        return self._has_two_statistics or any(call.kind in kinds for call in self.base.norm_calls)
+
+    @property
+    def trains(self) -> bool:
+        """Whether the plan has runs with the norms in training mode."""
+        return self.has_norms_of_two_modes and Mode.TRAINING_NORMS in self.session.modes
+
+    @cached_property
+    def _has_two_statistics(self) -> bool:
         """Whether a norm of the model uses other statistics in training mode than in eval mode."""
         return any(
             layer.kind in (NormKind.BATCH, NormKind.SYNC_BATCH)
@@ -263,7 +278,7 @@ class Experiment:
 
     def _trained(self, name: str, batch: Batch) -> Trace | None:
         """A forward with the norms in training mode; seeds are reset so that nothing but the norms differs."""
-        if not (self.has_two_statistics or any(call.kind.is_batch for call in self.base.norm_calls)):
+        if not self.has_norms_of_two_modes:
             self.training_why = "no norm here depends on the mode"
         elif Mode.TRAINING_NORMS not in self.session.modes:
             self.training_why = "its norms cannot be put into training mode"

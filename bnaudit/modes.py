@@ -81,6 +81,28 @@ def keeps_buffers(layer: NormLayer) -> bool:
     return layer.running_mean is not None or layer.running_var is not None
 
 
+def updates_in_training(layer: NormLayer) -> bool:
+    """Whether a batch norm (or one whose class does not say) will move its statistics as its flag stands."""
+    return (
+        layer.kind in (NormKind.BATCH, NormKind.SYNC_BATCH, NormKind.UNKNOWN)
+        and layer.training is True
+        and layer.graph_training is not False
+        and layer.tracks_statistics is True
+        and keeps_buffers(layer)
+        and layer.momentum != 0
+    )
+
+
+def is_frozen_but_updating(layer: NormLayer) -> bool:
+    """Whether its parameters, or those of the block around one without any, are frozen while its statistics move."""
+    return (layer.requires_grad is False or layer.block_requires_grad is False) and updates_in_training(layer)
+
+
+def something_trains(part: Part) -> bool:
+    """Whether any parameter of the model requires gradients."""
+    return bool(part.trainable) or any(layer.requires_grad for layer in part.layers)
+
+
 def drops_at_random(entry: ModeDependent) -> bool | None:
     """Whether a layer acts at random in training mode; None when its probability is not in the artifact."""
     if entry.kind == "rrelu":

@@ -178,14 +178,14 @@ def student(samples: int) -> float:
 def jackknife_error(without_each: Array) -> float | None:
     """Delete-one jackknife: √((n − 1)/n · Σ(θ₍ᵢ₎ − mean)²) of an estimate without each of n samples in turn.
 
-    Student's factor for few samples is in it. None for fewer than three.
+    None for fewer than three.
     """
     import numpy as np
 
     samples = without_each.shape[0]
     if samples < 3:
         return None
-    return student(samples) * float(np.sqrt((samples - 1) * without_each.var()))
+    return float(np.sqrt((samples - 1) * without_each.var()))
 
 
 def _var_without_each(moments: Moments) -> Array:

@@ -1,0 +1,63 @@
+"""Stored statistics against what the norms receive, and the gap between training and eval mode (BN403 to BN407)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bnaudit.experiment import Experiment
+from bnaudit.measurement import Answer, Gap, Measurement, NormSize
+from bnaudit.mode_gap import FEWEST_SAMPLES, is_gap, mode_gap, uses_batch
+from bnaudit.probes import Probe
+from bnaudit.received import layer_statistics, reused_norms
+from bnaudit.results import Outcome, Question
+
+
+def measure(experiment: Experiment) -> Iterator[Measurement]:
+    """A NormSize per norm call, LayerStatistics and ReusedNorms per layer, the Gap and the answer."""
+    yield from _sizes(experiment)
+    yield from experiment.once(layer_statistics)
+    yield from reused_norms(experiment)
+    gap = experiment.once(mode_gap)
+    if gap is not None:
+        yield gap
+    outcome, reason, needs = _answer(experiment, gap)
+    yield Answer(question=Question.GAP, outcome=outcome, reason=reason, needs=needs)
+
+
+def _sizes(experiment: Experiment) -> Iterator[NormSize]:
+    training = {layer.name for layer in experiment.session.part.layers if layer.training}
+    for call in experiment.base.norm_calls:
+        yield NormSize(
+            place=call.place,
+            layer=call.layer,
+            values_per_sample=call.values_per_sample,
+            values_per_statistic=call.values_per_statistic,
+            uses_batch=call.uses_batch,
+            is_batch_norm=call.kind.is_batch,
+            trains=call.layer in training,
+        )
+
+
+def _answer(experiment: Experiment, gap: Gap | None) -> tuple[Outcome, str, str]:
+    training = experiment.training
+    if training is None:
+        if not experiment.has_norms_of_two_modes:
+            return Outcome.PASSED, experiment.training_why, ""
+        return Outcome.NOT_CHECKED, experiment.training_why, "a model that can be put into training mode"
+    if not uses_batch(training):
+        return Outcome.PASSED, "the norms keep their statistics in train(), too", ""
+    if experiment.feed.synthetic:
+        return Outcome.NOT_CHECKED, "synthetic input: sizes are not evidence", "real inputs: --inputs"
+    if gap is None:
+        return Outcome.INCONCLUSIVE, "the anchors' outputs do not differ", "inputs that differ"
+    if gap.samples < FEWEST_SAMPLES:
+        return Outcome.INCONCLUSIVE, f"{gap.samples} samples, {FEWEST_SAMPLES} are needed", "more samples: --inputs"
+    figures = f"noise {gap.noise:.2g}; {gap.samples} samples"
+    if is_gap(experiment, gap):
+        return Outcome.FAILED, f"gap {gap.systematic:.2g} of the output's spread, {figures}", ""
+    if gap.systematic > gap.noise:
+        return Outcome.PASSED, f"no layer's statistics are off; gap {gap.systematic:.2g}, {figures}", ""
+    return Outcome.PASSED, f"gap {gap.systematic:.2g} of the output's spread, {figures}", ""
+
+
+PROBE = Probe(name="train_eval_gap", measure=measure)
