@@ -18,6 +18,7 @@ from bnaudit.errors import UsageError
 from bnaudit.rules import rule_id
 from bnaudit.run_options import RunOptions
 from bnaudit.settings import check_selectors
+from bnaudit.user_code import is_spec
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|m|h|)")
@@ -124,16 +125,12 @@ def model_arguments(text: str) -> Mapping[str, object]:
 
 def callable_text(text: str, option: str) -> str:
     """A text of the form `file.py:callable` or `package.module:callable`, the file being there."""
-    where, _, name = text.rpartition(":")
-    if not where or not all(piece.isidentifier() for piece in name.split(".")):
+    if not is_spec(text):
         remedy = "write file.py:callable or package.module:callable"
         raise UsageError("this names no callable", where=f"{option} {text}", remedy=remedy)
-    if where.endswith(".py"):
-        if not Path(where).is_file():
-            raise UsageError(f"there is no file {where}", where=f"{option} {text}", remedy="check the path")
-    elif not all(piece.isidentifier() for piece in where.split(".")):
-        remedy = "write file.py:callable or package.module:callable"
-        raise UsageError(f"{where!r} is no Python module", where=f"{option} {text}", remedy=remedy)
+    place = text.rpartition(":")[0]
+    if place.endswith(".py") and not Path(place).is_file():
+        raise UsageError(f"there is no file {place}", where=f"{option} {text}", remedy="check the path")
     return text
 
 
