@@ -221,6 +221,8 @@ class NormSize(Measurement):
     is_batch_norm: bool
     trains: bool
     """It is left in training mode in the artifact."""
+    training_batch_size: int | None = None
+    """Samples per device in training, as the user said (RunOptions)."""
 
 
 class Gap(Measurement):
