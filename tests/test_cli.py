@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from bnaudit.run_flags import FLAGS
+
 SAMPLES = Path(__file__).parent.parent / "sample_models"
 HEALTHY = SAMPLES / "healthy" / "state_dict.pt"
 FAULTY = SAMPLES / "defects" / "nan_variance.pt"
@@ -74,6 +76,36 @@ def test_a_missing_file_and_wrong_usage_exit_2() -> None:
     done = bnaudit("inspect", HEALTHY, "--format", "pdf")
     assert (done.returncode, done.stdout) == (2, "")
     assert "there are json, terminal" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "bnaudit: there is nothing to audit: give model files or folders, or --model file.py:callable"),
+        ([HEALTHY, "--static", "--run"], "bnaudit: --static runs nothing, and --run asks for a run"),
+        ([HEALTHY, "--budget", "soon"], "bnaudit: a budget is a length of time above 0 (--budget soon): write 60s"),
+        ([HEALTHY, "--intended", "BN999=bn1"], "bnaudit: no rule has an id that starts with 'BN999'"),
+        ([HEALTHY, "--dim", "height"], "bnaudit: a dimension needs a name and a whole size (--dim height)"),
+        ([HEALTHY, "--model", "nowhere.py:build"], "bnaudit: there is no file nowhere.py (--model nowhere.py:build)"),
+        ([HEALTHY, "--inputs", "nowhere.npz"], "bnaudit: there is no such file of inputs (--inputs nowhere.npz)"),
+    ],
+)
+def test_wrong_options_of_a_run_are_one_sentence(arguments: list[str | Path], sentence: str) -> None:
+    done = bnaudit("inspect", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(sentence)
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_graph_runs_unless_told_not_to() -> None:
+    graph = SAMPLES / "healthy" / "norms_kept.onnx"
+    (ran,) = json.loads(bnaudit("inspect", graph, "--format", "json").stdout)["artifacts"]
+    assert ran["measured"]["runner"].startswith("onnxruntime ")
+    assert ran["measured"]["synthetic"] is True
+    for arguments in (("--format", "json", "--static"), ("--format=json", "--static")):
+        (read,) = json.loads(bnaudit("inspect", graph, *arguments).stdout)["artifacts"]
+        assert (read["measured"], read["run_failed"]) == (None, False)
+        assert "--static" in read["not_run"]
 
 
 def test_nothing_audited_exits_3(keras: Path, tmp_path: Path) -> None:
@@ -146,7 +178,8 @@ def test_help_names_every_option_with_examples() -> None:
         "--min-confidence",
         "--static",
     )
-    for text in (*options, "Examples", "Exit codes"):
+    run_options = ["--" + name.replace("_", "-") for name in FLAGS]
+    for text in (*options, *run_options, "--intended", "Running the model", "What is reported", "Examples", "130"):
         assert text in shown
     assert "bnaudit 0." in bnaudit("--version").stdout
     assert "bnaudit inspect model.pt" in bnaudit("--help").stdout

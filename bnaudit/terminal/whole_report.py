@@ -25,6 +25,8 @@ def whole_report(console: Console, report: Report, in_full: bool, fail_on: Sever
             verdicts(console, audit)
             run_lines(console, audit)
             ledger(console, audit)
+        elif audit.run_failed:
+            run_lines(console, audit)
         findings(console, audit, in_full, with_skipped=alone or in_full)
     if len(report.audits) + len(report.unaudited) > 1 or not report.audits:
         summary(console, report)

@@ -89,6 +89,14 @@ def test_a_run_that_was_asked_for_and_failed_is_no_dim_remark() -> None:
     assert "exit 2" in text
 
 
+def test_among_many_artifacts_only_a_failed_run_is_told() -> None:
+    failed = audit(not_run="ValueError: (3, 4) at net.py:7", run_failed=True)
+    waiting = audit(not_run="a state dict holds no code", run_needs="the model")
+    text = RENDERER.render(Report(version="0", audits=(failed, waiting)), View(width=100))
+    assert text.count("could not run: ValueError: (3, 4) at net.py:7") == 1
+    assert "not run: a state dict" not in text
+
+
 def test_probes_that_did_not_finish_are_named_with_the_reason() -> None:
     spent = {"why": "the budget of 1 s ran out", "needs": "more time", "inconclusive": True}
     unmeasured = (
