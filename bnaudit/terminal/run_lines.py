@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from bnaudit.measurement import Loaded, Measured
+from bnaudit.measurement import Loaded, Measured, Unmeasured
 from bnaudit.printable import printable
 from bnaudit.results import Audit
 from bnaudit.terminal.amounts import plural, seconds_text
@@ -79,13 +79,14 @@ def _some(names: tuple[str, ...]) -> str:
 
 
 def _unmeasured(measured: Measured) -> list[Text]:
-    by_reason: dict[tuple[str, str, bool], list[str]] = {}
+    alike: dict[tuple[str, bool], list[Unmeasured]] = {}
     for entry in measured.unmeasured:
-        by_reason.setdefault((entry.why, entry.needs, entry.inconclusive), []).append(entry.probe)
+        # One budget stops every probe, each at another forward: the first reason stands for all.
+        alike.setdefault((entry.needs if entry.inconclusive else entry.why, entry.inconclusive), []).append(entry)
     lines = []
-    for (why, needs, begun), probes in by_reason.items():
-        named = printable(", ".join(probe.replace("_", " ") for probe in probes))
-        line = Text(f"{'not finished' if begun else 'not measured'}: {named}: {printable(why)}", "yellow")
-        line.append(f" → {printable(needs)}" if needs else "")
-        lines.append(line)
+    for (_, begun), entries in alike.items():
+        named = printable(", ".join(entry.probe.replace("_", " ") for entry in entries))
+        why, needs = printable(entries[0].why), printable(entries[0].needs)
+        advice = f" → {needs}" if needs and "--" not in why else ""
+        lines.append(Text(f"{'not finished' if begun else 'not measured'}: {named}: {why}{advice}", "yellow"))
     return lines

@@ -48,8 +48,14 @@ def verdicts(console: Console, audit: Audit) -> None:
         table.add_row(Text(verdict.outcome.value, OUTCOME_STYLES[verdict.outcome]), verdict.question.claim, reason)
     console.print(Padding(table, (0, 0, 0, 2)))
     needs = list(dict.fromkeys(verdict.needs for verdict in audit.verdicts if verdict.needs))
-    # Where nothing was run, the line on the run says what to give.
-    if needs and not audit.run_needs:
-        longest = printable(max(needs, key=len))
+    longest = printable(max(needs, key=len, default=""))
+    if longest and not _said_of_the_run(audit, longest):
         console.print(Padding(Text(f"What is not checked needs {longest}.", style="dim"), (0, 0, 0, 2)))
     console.print()
+
+
+def _said_of_the_run(audit: Audit, needs: str) -> bool:
+    """Whether the lines on the run, which follow, say what to give."""
+    if audit.measured is None:
+        return bool(audit.run_needs)
+    return audit.measured.synthetic and "--inputs" in needs

@@ -10,7 +10,7 @@ from bnaudit.measurement import Loaded, Measured, Unmeasured
 from bnaudit.records import replace
 from bnaudit.reports import View
 from bnaudit.reports.terminal import RENDERER
-from bnaudit.results import Audit, Report
+from bnaudit.results import Audit, Outcome, Question, Report, Verdict
 from bnaudit.settings import Settings
 
 
@@ -58,6 +58,14 @@ def test_synthetic_inputs_are_marked_and_remarks_are_said() -> None:
     assert "  height taken as 224" in text.splitlines()
 
 
+def test_what_real_inputs_would_decide_is_said_once() -> None:
+    open_gap = Verdict(question=Question.GAP, outcome=Outcome.NOT_CHECKED, reason="…", needs="real inputs: --inputs")
+    verdicts = (*audit().verdicts[:3], open_gap, *audit().verdicts[4:])
+    verdicts = tuple(replace(v, needs="") if v is not open_gap else v for v in verdicts)
+    assert shown(measured=measured(synthetic=True), verdicts=verdicts).count("--inputs") == 1
+    assert shown(measured=measured(), verdicts=verdicts).count("What is not checked needs real inputs: --inputs.") == 1
+
+
 def test_how_a_checkpoint_fitted_is_said() -> None:
     loaded = Loaded(
         model="digits.py:build",
@@ -98,10 +106,9 @@ def test_among_many_artifacts_only_a_failed_run_is_told() -> None:
 
 
 def test_probes_that_did_not_finish_are_named_with_the_reason() -> None:
-    spent = {"why": "the budget of 1 s ran out", "needs": "more time", "inconclusive": True}
     unmeasured = (
-        Unmeasured(probe="train_eval_gap", **spent),
-        Unmeasured(probe="norm_sizes", **spent),
+        Unmeasured(probe="train_eval_gap", why="the budget of 1 s ran out", needs="more time", inconclusive=True),
+        Unmeasured(probe="norm_sizes", why="it ran out before this", needs="more time", inconclusive=True),
         Unmeasured(probe="neighbours", why="a graph fixes its batch at one"),
     )
     text = shown(measured=measured(unmeasured=unmeasured))
