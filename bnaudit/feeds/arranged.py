@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -39,12 +40,12 @@ class Arranged:
         self._pool, self._rows, self._choice = pool, rows, choice
         self._seed, self._fixed, self._lengths = seed, fixed, lengths
 
-    @property
+    @cached_property
     def base(self) -> Batch:
         """Anchors and companions."""
         return self._batch(self._pool.take(self._choice.base), self._rows.anchors)
 
-    @property
+    @cached_property
     def swapped(self) -> Batch:
         """The same anchors, other companions."""
         return self._batch(self._pool.take(self._choice.swapped), self._rows.anchors)
@@ -94,7 +95,8 @@ class Arranged:
         """Companions of another length, where the user's loader has a collate function to pad them."""
         if self._lengths is None:
             return None
-        made = self._lengths.lengthened(self._rows, self._choice)
+        base = self._pool.take(self._choice.base)
+        made = self._lengths.lengthened(self._rows, self._choice, base)
         if made is None:
             return None
         pool, axis, lengths = made

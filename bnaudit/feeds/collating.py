@@ -23,6 +23,11 @@ class Dataset:
         self.name = name
         self.total = len(samples)
 
+    @property
+    def may_pad(self) -> bool:
+        """Whether samples of several lengths can become one batch: torch's own collate function only stacks."""
+        return self.collate is not None and getattr(self.collate, "__name__", "") != "default_collate"
+
     def draw(self, wanted: int, generator: np.random.Generator) -> list[Any]:
         """At most `wanted` different samples, ascending. Raises UnreadableError when the dataset raises or is empty."""
         if not self.total:

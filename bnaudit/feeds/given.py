@@ -31,8 +31,6 @@ class Given(NamedTuple):
     total: int
     """Samples that there are, drawn or not; 0: not known."""
     remarks: tuple[str, ...]
-    order: list[int] | None = None
-    """In which order samples become anchors and companions, where it matters."""
     lengths: Lengths | None = None
 
 
@@ -58,17 +56,16 @@ def open_given(session: Session, options: RunOptions, wanted: int) -> Given:
 
 
 def _of_dataset(reader: _Reader, dataset: Dataset, wanted: int, generator: np.random.Generator) -> Given:
-    samples = dataset.draw(wanted, generator)
+    samples = dataset.draw(wanted + wanted // 2 if dataset.may_pad else wanted, generator)
 
     def make(some: list[Any]) -> Pool:
         with seeded(reader.options.seed):
             return reader.pool(dataset.batch(some))
 
+    lengths = Lengths.of(samples, make) if dataset.may_pad else None
+    samples = (samples if lengths is None else lengths.samples)[:wanted]
     pool = make(samples)
-    remarks = tuple(dict.fromkeys(reader.remarks))
-    lengths = Lengths.of(samples, make) if dataset.collate is not None and pool.size == len(samples) else None
-    order = None if lengths is None else lengths.shortest_first
-    return Given(dataset.name, pool, dataset.total, remarks, order, lengths)
+    return Given(dataset.name, pool, dataset.total, tuple(dict.fromkeys(reader.remarks)), lengths)
 
 
 class _Reader:

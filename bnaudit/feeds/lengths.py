@@ -3,54 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from bnaudit.errors import UnreadableError
 from bnaudit.feeds.arrangement import Choice, Rows
 from bnaudit.feeds.pools import Pool
+from bnaudit.feeds.trees import Array
 
 
-class Lengths:
-    """Samples as the dataset gave them, and what makes a pool of them."""
+class Lengths(NamedTuple):
+    """Samples as the dataset gave them, and one that is longer than all of them."""
 
-    __slots__ = ("axis", "lengths", "make", "samples")
-
-    def __init__(self, samples: list[Any], make: Callable[[list[Any]], Pool], axis: int, lengths: list[int]) -> None:
-        self.samples = samples
-        self.make = make
-        self.axis = axis
-        """The axis of the first array with rows whose size is the length of the longest sample."""
-        self.lengths = lengths
-        """Of every sample when it is collated alone."""
+    samples: list[Any]
+    longer: Any
+    make: Callable[[list[Any]], Pool]
+    """Collates samples."""
+    axis: int
+    """Along which the first array with rows is as long as the longest sample."""
 
     @staticmethod
     def of(samples: list[Any], make: Callable[[list[Any]], Pool]) -> Lengths | None:
-        """None when all samples have one length, more than one axis varies, or the collate needs several samples."""
+        """The longest sample is held back. None when lengths do not vary along one axis, when more than half of the
+        samples have the largest, or when the collate function does not take a single sample."""
         try:
             shapes = [next(make([sample]).arrays())[0].shape for sample in samples]
         except (UnreadableError, StopIteration):
             return None
-        varying = [axis for axis in range(len(shapes[0])) if len({shape[axis : axis + 1] for shape in shapes}) > 1]
+        varying = [axis for axis in range(min(map(len, shapes))) if len({shape[axis] for shape in shapes}) > 1]
         if len(varying) != 1:
             return None
-        return Lengths(samples, make, varying[0], [shape[varying[0]] for shape in shapes])
-
-    @property
-    def shortest_first(self) -> list[int]:
-        """Numbers of the samples: with the shortest as anchors, other companions can shorten the batch."""
-        return sorted(range(len(self.samples)), key=lambda sample: self.lengths[sample])
-
-    def lengthened(self, rows: Rows, choice: Choice) -> tuple[Pool, int, tuple[int, int]] | None:
-        """`base` with the shortest companions that there are, collated anew; None when that leaves its length."""
-        anchors = {choice.base[row] for row in rows.anchors}
-        short = [sample for sample in self.shortest_first if sample not in anchors]
-        if not short or not rows.companions:
+        lengths = [shape[varying[0]] for shape in shapes]
+        longest = max(lengths)
+        kept = [sample for sample, length in zip(samples, lengths, strict=True) if length < longest]
+        if 2 * len(kept) < len(samples):
             return None
-        chosen = list(choice.base)
-        half = short[: max(1, len(short) // 2)]
-        for index, row in enumerate(rows.companions):
-            chosen[row] = half[index % len(half)]
-        pool = self.make([self.samples[sample] for sample in chosen])
-        before = next(self.make(self.samples).arrays())[0].shape[self.axis]
-        after = next(pool.arrays())[0].shape[self.axis]
-        return None if after == before or pool.size != rows.size else (pool, self.axis, (before, after))
+        return Lengths(kept, samples[lengths.index(longest)], make, varying[0])
+
+    def lengthened(self, rows: Rows, choice: Choice, base: Pool) -> tuple[Pool, int, tuple[int, int]] | None:
+        """`base` with the longer sample as its first companion, collated anew; None where the collate function moves
+        samples to other rows or pads to one length whatever there is."""
+        if not rows.companions:
+            return None
+        chosen = [self.samples[sample] for sample in choice.base]
+        chosen[rows.companions[0]] = self.longer
+        pool = self.make(chosen)
+        short, long = next(base.arrays())[0], next(pool.arrays())[0]
+        before, after = short.shape[self.axis], long.shape[self.axis]
+        if pool.size != rows.size or after <= before or not self._same_anchors(rows, base, pool, before):
+            return None
+        return pool, self.axis, (before, after)
+
+    def _same_anchors(self, rows: Rows, base: Pool, pool: Pool, length: int) -> bool:
+        """Whether the anchors stand in their rows, padded behind or in front."""
+        (short, batch), (long, _) = next(base.arrays()), next(pool.arrays())
+        anchors = list(rows.anchors)
+        behind, front = range(length), range(long.shape[self.axis] - length, long.shape[self.axis])
+        own = np.take(short, anchors, axis=batch)
+        return any(
+            _equal(own, np.take(np.take(long, anchors, axis=batch), part, axis=self.axis)) for part in (behind, front)
+        )
+
+
+def _equal(one: Array, other: Array) -> bool:
+    return bool(np.array_equal(one, other))

@@ -11,8 +11,8 @@ from bnaudit.feeds.arrangement import Rows, choose, rows_for
 from bnaudit.feeds.axes import found
 from bnaudit.feeds.given import open_given
 from bnaudit.feeds.pools import Pool, distinct
-from bnaudit.feeds.synthetic import batch_name, generated
-from bnaudit.feeds.trees import described, with_arrays
+from bnaudit.feeds.synthetic import batch_name, generated, shown
+from bnaudit.feeds.trees import with_arrays
 from bnaudit.feeds.trying import first_that_runs
 from bnaudit.feeds.values import made_of
 from bnaudit.run_options import RunOptions
@@ -73,7 +73,8 @@ def _real(session: Session, options: RunOptions) -> Feed:
     generator = np.random.default_rng([options.seed, 2])
     single = given.pool.size == 1
     rows = _rows(session, options, _WITHOUT if single else min(_WITH_INPUTS, max(_FEWEST, given.pool.size)))
-    order = _order(given.pool, given.order, generator)
+    different = distinct(given.pool)
+    order = [different[index] for index in generator.permutation(len(different))]
     pool, said = given.pool, [*given.remarks, *_remarks(session, options, rows)]
     made = len(order) == 1 and rows.size > 1
     if made:
@@ -93,17 +94,9 @@ def _real(session: Session, options: RunOptions) -> Feed:
         synthetic=made,
         seed=options.seed,
         fixed=session.fixed_batch,
-        lengths=given.lengths,
+        lengths=None if made else given.lengths,
         remarks=tuple(said),
     )
-
-
-def _order(pool: Pool, preferred: list[int] | None, generator: np.random.Generator) -> list[int]:
-    """All different samples: as preferred, else at random."""
-    different = distinct(pool)
-    if preferred is not None:
-        return [sample for sample in preferred if sample in set(different)]
-    return [different[index] for index in generator.permutation(len(different))]
 
 
 def _with_made(pool: Pool, wanted: int, generator: np.random.Generator) -> Pool:
@@ -127,8 +120,7 @@ def _synthetic(session: Session, options: RunOptions) -> Feed:
     guess = first_that_runs(session, options)
     rows = _rows(session, options, _WITHOUT)
     pool = generated(guess, _wanted(rows), session.fixed_batch, np.random.default_rng([options.seed, 4]))
-    shapes = described(pool.take(range(rows.size) if rows.size <= pool.size else [0] * rows.size).tree[0])
-    said = [f"synthetic inputs: {shapes}"]
+    said = [f"synthetic inputs: {shown(guess, pool.take([0] * rows.size))}"]
     if guess.assumed:
         sizes = ", ".join(f"{name}={guess.sizes[name]}" for name in guess.assumed)
         said.append(f"{sizes} assumed; give --dim {guess.assumed[0]}=…")

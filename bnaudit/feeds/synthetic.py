@@ -11,7 +11,7 @@ from bnaudit.description import GraphInput
 from bnaudit.errors import UsageError
 from bnaudit.feeds.axes import Axes, batch_dimension
 from bnaudit.feeds.pools import Pool
-from bnaudit.feeds.trees import Array
+from bnaudit.feeds.trees import Array, described
 
 _IMAGE = (64, 224, 32, 28, 128, 256, 299, 512, 16, 8)
 """Heights and widths. 64 first: a twelfth of the work of 224, and most networks take it; those with a fixed size take
@@ -92,7 +92,9 @@ def _check_names(signatures: tuple[tuple[GraphInput, ...], ...], given: Mapping[
 def batch_name(declared: GraphInput) -> str | None:
     """The name of the free dimension that is the batch (`batch` without one); None: the batch is fixed."""
     axis = batch_dimension(declared.shape or ())
-    return None if axis is None or declared.shape is None else str(declared.shape[axis] or "batch")
+    if axis is None or declared.shape is None:
+        return None
+    return _named(declared.shape[axis]) or "batch"
 
 
 def _roles(signature: tuple[GraphInput, ...], fixed: int | None) -> dict[str, str]:
@@ -116,7 +118,12 @@ def _free(declared: GraphInput, fixed: int | None) -> dict[int, str]:
     shape = _shape(declared)
     batch = batch_dimension(shape, fixed)
     free = [axis for axis, size in enumerate(shape) if not isinstance(size, int) and axis != batch]
-    return {axis: str(shape[axis]) if shape[axis] else _role(declared, axis) for axis in free}
+    return {axis: _named(shape[axis]) or _role(declared, axis) for axis in free}
+
+
+def _named(size: int | str | None) -> str:
+    """The name of a free dimension; some exporters write `?` for all that have none."""
+    return size if isinstance(size, str) and any(map(str.isalnum, size)) else ""
 
 
 def _role(declared: GraphInput, axis: int) -> str:
@@ -157,6 +164,12 @@ def generated(guess: Guess, samples: int, fixed: int | None, generator: np.rando
     return Pool((tuple(arrays), {}), Axes(tuple(axes), samples))
 
 
+def shown(guess: Guess, pool: Pool) -> str:
+    """What was made, in words: `images float32 (8, 1, 64, 64)`."""
+    names = [declared.name for declared in guess.signature]
+    return described(dict(zip(names, pool.tree[0], strict=True)))
+
+
 def _filled(
     declared: GraphInput, sizes: Mapping[str, int], samples: int, fixed: int | None
 ) -> tuple[int | None, tuple[int, ...]]:
@@ -186,15 +199,16 @@ def _integers(
     name: str, dtype: np.dtype[Any], shape: tuple[int, ...], vocabulary: int, generator: np.random.Generator
 ) -> Array:
     if name in ("sr", "sample_rate", "sampling_rate"):
-        return np.full(shape, 16000, dtype)
+        return np.full(shape, 16000).astype(dtype)
     if "type" in name or "segment" in name:
         return np.zeros(shape, dtype)
     if "position" in name and len(shape) > 1:
-        return np.broadcast_to(np.arange(shape[-1], dtype=dtype), shape).copy()
+        return np.broadcast_to(np.arange(shape[-1]), shape).astype(dtype)
     if not shape:
         return np.ones(shape, dtype)
     low, high = (0, 256) if dtype == np.uint8 else (0 if vocabulary < 3 else 1, vocabulary)
-    return np.asarray(generator.integers(low, high, shape), dtype)
+    drawn: Array = np.asarray(generator.integers(low, high, shape)).astype(dtype)
+    return drawn
 
 
 def _dtype(declared: GraphInput) -> np.dtype[Any]:

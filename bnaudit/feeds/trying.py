@@ -7,8 +7,7 @@ from time import monotonic
 
 import numpy as np
 
-from bnaudit.feeds.synthetic import Guess, generated, guesses
-from bnaudit.feeds.trees import described
+from bnaudit.feeds.synthetic import Guess, generated, guesses, shown
 from bnaudit.run_options import RunOptions
 from bnaudit.session import Batch, NotPossibleError, RunError, Session, Watch
 
@@ -32,7 +31,7 @@ def first_that_runs(session: Session, options: RunOptions) -> Guess:
         error = attempt(session, pool.tree, pool.size, pool.axes.first)
         if error is None:
             return guess
-        said = said or (str(error), described(pool.tree[0]))
+        said = said or (str(error), shown(guess, pool))
         if monotonic() > end:
             break
     why, inputs = said or ("there was nothing to try", "")
