@@ -99,7 +99,7 @@ def shift(first: Trace, second: Trace, axes: Axes, pairs: Pairs) -> Shift:
     """
     rows = [(a, b, axis) for a, b, axis in zip(first.outputs, second.outputs, axes, strict=False) if axis is not None]
     firsts, seconds = [i for i, _ in pairs], [j for _, j in pairs]
-    taken = [_Taken(a, b, _rows(a, axis, firsts), _rows(b, axis, seconds)) for a, b, axis in rows]
+    taken = [_Taken(a, b, _rows(a, axis, firsts, b), _rows(b, axis, seconds, a)) for a, b, axis in rows]
     return _worst(taken, first.compute_dtype, second.compute_dtype)
 
 
@@ -119,13 +119,13 @@ class _Taken(NamedTuple):
     second: Array
 
 
-def _rows(output: Output, axis: int, rows: Sequence[int]) -> Array:
-    """The rows, brought to axis 0; an output that lost its batch axis at size 1 is one row."""
+def _rows(output: Output, axis: int, rows: Sequence[int], other: Output | None = None) -> Array:
+    """The rows, brought to axis 0; an output that lost its batch axis at size 1, by `other`, is one row."""
     values = output.values
-    if axis >= values.ndim or (rows and max(rows) >= values.shape[axis]):
-        return values[None]
-    taken: Array = values.take(list(rows), axis=axis)
-    return taken.swapaxes(0, axis) if axis == 0 else _moved(taken, axis)
+    if other is not None and values.ndim < other.values.ndim:
+        one_row = (*other.values.shape[:axis], *other.values.shape[axis + 1 :])
+        return values.reshape((1, *one_row)) if values.size == math.prod(one_row) else values[None]
+    return _moved(values.take(list(rows), axis=axis), axis)
 
 
 def _moved(values: Array, axis: int) -> Array:

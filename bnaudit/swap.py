@@ -153,6 +153,8 @@ def _conclude(experiment: Experiment, swap: Swap, widest: Shift) -> tuple[Outcom
         return Outcome.INCONCLUSIVE, doubt
     if not swap.floating:
         return _integers(experiment)
+    if swap.control_moves is False:
+        return Outcome.INCONCLUSIVE, "companions move nothing even in training mode"
     if swap.leaks is None:
         why = f": {swap.double_why}" if swap.double_why else ""
         return Outcome.INCONCLUSIVE, f"a difference of {widest.difference:.1g} may be noise{why}"
@@ -173,8 +175,6 @@ def _doubt(experiment: Experiment, swap: Swap) -> str:
         return "different anchors have equal outputs"
     if swap.floating and swap.other.exact and not swap.other.scale and not _finite(experiment):
         return "the outputs are not finite"
-    if swap.control_moves is False:
-        return "companions move nothing even in training mode"
     return ""
 
 

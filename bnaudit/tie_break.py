@@ -14,6 +14,8 @@ from bnaudit.shifts import Band, Pairs, band, shift
 
 _SAME_SIZE = 0.1
 """Share of the first difference that is left in float64 when it is a leak."""
+_SHRUNK = 1e-3
+"""Share that is left of noise at most: the epsilons' ratio is 2e-9 from float32, 2e-13 from float16."""
 
 
 class Double(NamedTuple):
@@ -46,9 +48,10 @@ def persists(single: Shift, double: Shift | None) -> bool | None:
         return False
     if double.dtype != "float64":
         return None
-    if band(double) is not Band.LEAK:
+    left = _share(double) / _share(single)
+    if band(double) is not Band.LEAK or left <= _SHRUNK:
         return False
-    return True if _share(double) >= _SAME_SIZE * _share(single) else None
+    return True if left >= _SAME_SIZE else None
 
 
 def _share(found: Shift) -> float:

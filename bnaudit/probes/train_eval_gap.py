@@ -48,8 +48,10 @@ def _answer(experiment: Experiment, gap: Gap | None) -> tuple[Outcome, str, str]
         return Outcome.PASSED, "the norms keep their statistics in train(), too", ""
     if experiment.feed.synthetic:
         return Outcome.NOT_CHECKED, "synthetic input: sizes are not evidence", "real inputs: --inputs"
+    if any(call.uses_batch and call.kind.is_batch and call.mixes_samples for call in experiment.base.norm_calls):
+        return Outcome.INCONCLUSIVE, "eval mode normalizes with the batch, too", ""
     if gap is None:
-        return Outcome.INCONCLUSIVE, "the anchors' outputs do not differ", "inputs that differ"
+        return Outcome.INCONCLUSIVE, "no floating output differs between anchors", "inputs that differ"
     if gap.samples < FEWEST_SAMPLES:
         return Outcome.INCONCLUSIVE, f"{gap.samples} samples, {FEWEST_SAMPLES} are needed", "more samples: --inputs"
     figures = f"noise {gap.noise:.2g}; {gap.samples} samples"
