@@ -1,0 +1,53 @@
+"""Every planted defect is named, with its rule and its layer, in every carrier that can hold it."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_time.planted import PLANTED, Planted
+from run_time.run_carriers import write
+from run_time.subjects_of_runs import audited, failed, loud, stands_at
+from run_time.symptoms import SYMPTOMS
+
+CASES = [
+    pytest.param(planted, carrier, id=f"{planted.name}, {carrier}")
+    for planted in PLANTED
+    for carrier in planted.carriers
+]
+
+
+@cache
+def written(planted: Planted, carrier: str, folder: Path) -> Any:
+    """The live module, or the file; made once for both tests."""
+    net = planted.build()
+    if carrier == "live":
+        return net
+    place = folder / f"{planted.name}, {carrier}"
+    place.mkdir()
+    return write(carrier, net, tuple(value[:8].clone() for value in planted.inputs()), place)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("planted")
+
+
+@pytest.mark.parametrize(("planted", "carrier"), [case for case in CASES if case.values[0].symptom != "none"])
+def test_it_is_there_when_the_carrier_runs_by_itself(planted: Planted, carrier: str, folder: Path) -> None:
+    given = written(planted, carrier, folder)
+    assert SYMPTOMS[planted.symptom](carrier, given, planted.inputs()) > 1e-4
+
+
+@pytest.mark.parametrize(("planted", "carrier"), CASES)
+def test_it_is_found(planted: Planted, carrier: str, folder: Path) -> None:
+    audit = audited(written(planted, carrier, folder), planted.inputs())
+    found = [finding for finding in loud(audit) if finding.rule in planted.rules]
+    assert found, [(finding.rule, finding.layer, finding.message) for finding in audit.findings]
+    if planted.layer is not None:
+        assert any(stands_at(finding, planted.layer) for finding in found), [finding.layer for finding in found]
+    if planted.alone:
+        assert all(stands_at(finding, planted.layer or "") for finding in found), [finding.layer for finding in found]
+    assert set(planted.fails) <= failed(audit)

@@ -1,0 +1,55 @@
+"""Healthy models and intended oddities: no warning, no failed question, and the questions are decided."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_time.run_carriers import write
+from run_time.running_controls import CONTROLS, Control
+from run_time.subjects_of_runs import audited, failed, loud, undecided
+from run_time.symptoms import SYMPTOMS
+
+CASES = [
+    pytest.param(control, carrier, id=f"{control.name}, {carrier}")
+    for control in CONTROLS
+    for carrier in control.carriers
+]
+LEFT_OPEN = {"scripted": {"frozen"}, "traced": {"frozen"}}
+"""What is frozen is not in a script."""
+NOISE = {"float16": 5e-3, "bfloat16": 3e-2}
+
+
+@cache
+def written(control: Control, carrier: str, folder: Path) -> Any:
+    """The live module, or the file; made once for both tests."""
+    net = control.build()
+    if carrier == "live":
+        return net
+    place = folder / f"{control.name}, {carrier}"
+    place.mkdir()
+    return write(carrier, net, tuple(value[:8].clone() for value in control.inputs()), place)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("controls")
+
+
+@pytest.mark.parametrize(("control", "carrier"), [case for case in CASES if case.values[0].quiet])
+def test_it_has_no_symptom_when_it_runs_by_itself(control: Control, carrier: str, folder: Path) -> None:
+    given = written(control, carrier, folder)
+    noise = NOISE.get(control.name.partition(",")[0], 1e-5)
+    for symptom, measure in SYMPTOMS.items():
+        assert measure(carrier, given, control.inputs()) < noise, symptom
+
+
+@pytest.mark.parametrize(("control", "carrier"), CASES)
+def test_nothing_is_said_aloud(control: Control, carrier: str, folder: Path) -> None:
+    audit = audited(written(control, carrier, folder), control.inputs(), control.intended, **dict(control.run))
+    assert [(finding.rule, finding.layer, finding.message) for finding in loud(audit)] == []
+    assert failed(audit) == set()
+    left = {question: why for question, why in undecided(audit).items() if question not in control.open}
+    assert left.keys() <= LEFT_OPEN.get(carrier, set()), left
