@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
+from builders import batch_norm, tensor
 from numpy.typing import NDArray
 
 from bnaudit.description import Carrier, NormKind, Part
@@ -31,7 +32,6 @@ from bnaudit.session import (
     Trace,
     Watch,
 )
-from builders import batch_norm, tensor
 
 Array = NDArray[np.float64]
 CHANNELS, PLACES, EPS = 6, 9, 1e-5

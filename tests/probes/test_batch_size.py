@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bnaudit.measurement import BatchSize
 from fake_runs import FakeFeed, Net, experiment, measured
+
+from bnaudit.measurement import BatchSize
 
 
 def test_a_healthy_model_is_compared_at_size_one_only() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from fake_runs import FakeFeed, Net, measured
 
 from bnaudit.measurement import Answer, PoisonedBatch, Swap
 from bnaudit.results import Outcome, Question
 from bnaudit.session import Mode
-from fake_runs import FakeFeed, Net, measured
 
 
 def decided(**given: Any) -> tuple[Swap, Answer]:
