@@ -46,12 +46,16 @@ def measured(*measurements: Measurement, **fields: Any) -> Measured:
 
 
 def run_hits(
-    rule: str, *measurements: Measurement, subject: Description | None = None, limits: dict[str, float] | None = None
+    rule: str,
+    *measurements: Measurement,
+    subject: Description | None = None,
+    limits: dict[str, float] | None = None,
+    **fields: Any,
 ) -> list[Hit]:
     """What the rule in file `rule` says of a run that showed these, of a model without layers by default."""
     found = load_rule(rule)
     merged = MappingProxyType({**found.limits, **(limits or {})})
-    return list(found.check(Case(subject or description(), merged, measured=measured(*measurements))))
+    return list(found.check(Case(subject or description(), merged, measured=measured(*measurements, **fields))))
 
 
 def shift(difference: float, scale: float = 2.0, flips: int = 0, decisions: int = 0, **fields: Any) -> Shift:

@@ -5,7 +5,8 @@
 A batch norm that tracks statistics and has no stored mean, no stored variance, or neither. It is **proved** when
 
 - one of mean, variance and counter is there and another is missing;
-- the class and its flags (pickled module, TorchScript) or the graph node say that statistics belong to it;
+- the class and its flags (pickled module, TorchScript, the model given with `--model`) or the graph node say that
+  statistics belong to it;
 - the tensor is named and has no values: saved from the meta device, offloaded, or emptied by sharding;
 - a state dict whose `_metadata` says version 2 (PyTorch's batch and instance norm) keeps only weight and bias, while
   the layer at the same place in a sibling block has its statistics.
@@ -56,6 +57,7 @@ from collections.abc import Iterator
 from bnaudit.averaged_weights import complete_copies
 from bnaudit.description import Carrier, Description, Evidence, NormKind, NormLayer, Part, StoredTensor
 from bnaudit.layer_names import sibling_key
+from bnaudit.measurement import Loaded
 from bnaudit.name_patterns import compress
 from bnaudit.results import Confidence, Hit, Question, Severity
 from bnaudit.rules import Case, rule
@@ -78,7 +80,7 @@ def missing_running_buffers(case: Case) -> Iterator[Hit]:
             if layer.metadata_version not in (None, 2, *complete):
                 continue
             if missing := _missing(layer):
-                yield _hit(part, layer, f"{missing} missing", _SAVE_ALL)
+                yield _hit(part, layer, f"{missing} missing{_in_the_model(case, part, layer)}", _SAVE_ALL)
             elif empty := _without_values(layer):
                 yield _hit(part, layer, f"{empty} named but without values", _MATERIALIZE)
         if part.carrier is Carrier.STATE_DICT:
@@ -87,6 +89,16 @@ def missing_running_buffers(case: Case) -> Iterator[Hit]:
 
 def _hit(part: Part, layer: NormLayer, message: str, advice: str) -> Hit:
     return Hit(message=message, advice=advice, layer=layer.name, part=part.name, limit="running mean and variance")
+
+
+def _in_the_model(case: Case, part: Part, layer: NormLayer) -> str:
+    """What the model that the checkpoint was loaded into says of the layer."""
+    if case.measured is None or case.measured.part != part.name or not case.measured.of(Loaded):
+        return ""
+    if layer.evidence is not Evidence.CLASS:
+        return ""
+    kept = "has none" if not _keeps_any(layer) else "lacks a part of them"
+    return f": the given model tracks statistics here, the checkpoint {kept}"
 
 
 def _missing(layer: NormLayer) -> str:

@@ -14,7 +14,8 @@ state dict, a pickled module or a script. It is
 Predictions do not use the counter, so a missing one changes nothing in eval mode. Two things can go wrong later:
 
 - A strict `load_state_dict` fails with *Missing key(s): bn1.num_batches_tracked* when the metadata says version 2.
-  Without metadata (a plain dict, safetensors) or with an older version PyTorch fills in 0 and says nothing.
+  Without metadata (a plain dict, safetensors) or with an older version PyTorch fills in 0 and says nothing; where the
+  checkpoint was loaded into the model given with `--model`, the finding says that this happened.
 - With `momentum=None` the next batch weighs 1 / (counter + 1). Restarted from 0 it weighs 1, and one batch replaces
   the average over the whole training set.
 
@@ -50,6 +51,8 @@ from collections.abc import Iterator
 
 from bnaudit.description import CUMULATIVE, Carrier, Evidence, NormLayer, Part
 from bnaudit.initial_state import LEARNS_STATISTICS
+from bnaudit.layer_names import strip_wrappers
+from bnaudit.measurement import Loaded
 from bnaudit.results import Hit, Question, Severity
 from bnaudit.rules import Case, rule
 
@@ -64,7 +67,7 @@ def missing_batch_counter(case: Case) -> Iterator[Hit]:
     """One hit per layer."""
     for part, layer in case.subject.layers:
         if part.carrier in _CARRIERS and _lacks_counter(layer):
-            yield _hit(part, layer)
+            yield _hit(part, layer, _was_filled(case, part, layer))
 
 
 def _lacks_counter(layer: NormLayer) -> bool:
@@ -81,7 +84,15 @@ def _lacks_counter(layer: NormLayer) -> bool:
     )
 
 
-def _hit(part: Part, layer: NormLayer) -> Hit:
+def _was_filled(case: Case, part: Part, layer: NormLayer) -> bool:
+    """Whether loading the checkpoint into the given model left the model's own counter in its place."""
+    if case.measured is None or case.measured.part != part.name:
+        return False
+    filled = {strip_wrappers(name) for loaded in case.measured.of(Loaded) for name in loaded.filled_counters}
+    return strip_wrappers(f"{layer.name}.num_batches_tracked" if layer.name else "num_batches_tracked") in filled
+
+
+def _hit(part: Part, layer: NormLayer, filled: bool) -> Hit:
     severity, message, advice = Severity.NOTE, "num_batches_tracked is missing; predictions do not use it", _ADD
     if layer.momentum is CUMULATIVE:
         severity, advice = Severity.ERROR, _RECOUNT
@@ -91,4 +102,6 @@ def _hit(part: Part, layer: NormLayer) -> Hit:
     elif layer.metadata_version == _COUNTED_VERSION:
         severity = Severity.WARNING
         message = "num_batches_tracked is missing and the metadata says version 2: a strict load fails"
+    elif filled:
+        message = "num_batches_tracked is missing; load_state_dict filled it in silently, predictions do not use it"
     return Hit(message=message, advice=advice, layer=layer.name, part=part.name, severity=severity)

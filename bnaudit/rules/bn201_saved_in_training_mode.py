@@ -14,7 +14,8 @@ there the constants in the code count (BN202, BN203).
 
 `torch.load` and `torch.jit.load` give the model back in the mode in which it was saved. In training mode a batch
 norm ignores its stored statistics, so that a prediction depends on the other inputs of the batch, and every
-forward pass, also under `torch.no_grad()`, changes the running statistics. Dropout makes predictions random.
+forward pass, also under `torch.no_grad()`, changes the running statistics. Dropout makes predictions random. Where the
+model was run in both modes, the finding says how far the outputs moved.
 
 ## Worked arithmetic
 
@@ -50,9 +51,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bnaudit.description import Carrier, Part
+from bnaudit.measurement import AsSaved
 from bnaudit.modes import ModeLayer, mode_layers
 from bnaudit.results import Confidence, Hit, Question, Severity
 from bnaudit.rules import Case, rule
+from bnaudit.shift_wording import amount, flips
 
 _ADVICE = {
     Carrier.MODULE: "call model.eval() before torch.save, and after torch.load",
@@ -73,13 +76,25 @@ def saved_in_training_mode(case: Case) -> Iterator[Hit]:
             continue
         for layer in mode_layers(part):
             if layer.training and layer.graph_training is None and not layer.hidden:
-                yield _hit(part, layer)
+                yield _hit(part, layer, _moved(case, part))
 
 
-def _hit(part: Part, layer: ModeLayer) -> Hit:
+def _moved(case: Case, part: Part) -> str:
+    """What running it as saved showed, against eval mode."""
+    if case.measured is None or case.measured.part != part.name:
+        return ""
+    found = [saved for saved in case.measured.of(AsSaved) if not saved.shift.exact]
+    if not found:
+        return ""
+    size = f"{amount(found[0].shift)}{flips(found[0].shift)}"
+    random = ", and are random" if found[0].random else ""
+    return f"; as saved, the outputs differ from those in eval mode {size}{random}"
+
+
+def _hit(part: Part, layer: ModeLayer, moved: str) -> Hit:
     script = part.carrier is Carrier.SCRIPT
     return Hit(
-        message=f"saved in training mode: it {layer.doing}",
+        message=f"saved in training mode: it {layer.doing}{moved}",
         advice=f"{_ADVICE[part.carrier]}; then {layer.remedy}",
         layer=layer.name,
         part=part.name,

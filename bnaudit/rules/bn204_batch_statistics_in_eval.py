@@ -36,6 +36,7 @@ can be marked as intended.
 - A subclass whose name says neither batch nor instance has the same attributes in both cases: a note, and verdict 3
   stays open.
 - A state dict shows an affine-only layer and cannot say which of the three it is: see BN101.
+- Where the model was run and its samples were seen to mix in the layer, BN301 tells it, with the size of the effect.
 - When only the norms train (test-time adaptation), BN502 speaks; a SyncBatchNorm is told by BN210.
 """
 

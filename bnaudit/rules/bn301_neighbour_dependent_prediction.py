@@ -54,13 +54,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bnaudit.measurement import Mixing, PoisonedBatch, Swap
+from bnaudit.measurement import Measured, Mixing, PoisonedBatch, Swap
 from bnaudit.mixing_causes import Cause, usual_cause
 from bnaudit.places import by_place, described, layer_at, trains_hidden
 from bnaudit.results import Hit, Question, Severity
 from bnaudit.rules import Case, rule
 from bnaudit.session import Place
 from bnaudit.shift_wording import NOISE, amount, beyond, flips, limit, value
+from bnaudit.single_samples import refusal
 
 _NOT_LOCATED = Cause("", "run it again with a larger budget to locate the operator; look at what works along axis 0")
 _NONE_FOUND = Cause("", "look for state outside of the graph, or operators that see the whole batch at once")
@@ -80,17 +81,18 @@ def neighbour_dependent_prediction(case: Case) -> Iterator[Hit]:
         return
     for swap in case.measured.of(Swap):
         if _leaks(swap, case.limits["epsilons"]):
-            yield from _places(case, swap)
+            yield from _places(case, case.measured, swap)
     for poisoned in case.measured.of(PoisonedBatch):
         yield _poisoned(case, poisoned)
 
 
 def _leaks(swap: Swap, epsilons: float) -> bool:
+    """Below the limit of noise float64 or the gradient has decided, so only a higher limit of the user's overrules."""
     measured = (swap.other, swap.scaled, swap.double)
-    return swap.leaks is True and any(beyond(shift, epsilons) for shift in measured)
+    return swap.leaks is True and (epsilons <= NOISE or any(beyond(shift, epsilons) for shift in measured))
 
 
-def _places(case: Case, swap: Swap) -> Iterator[Hit]:
+def _places(case: Case, measured: Measured, swap: Swap) -> Iterator[Hit]:
     if not swap.mixing:
         cause = _NONE_FOUND if swap.located else _NOT_LOCATED
         where = "no operator was seen to mix samples" if swap.located else "what mixes them was not located"
@@ -99,7 +101,8 @@ def _places(case: Case, swap: Swap) -> Iterator[Hit]:
     for name, found in named.items():
         if not trains_hidden(case.subject, name):
             cause = usual_cause(found[0])
-            yield _hit(case, swap, name, _mixes(found, cause), cause.advice)
+            alone = refusal(measured) if found[0].is_norm else ""
+            yield _hit(case, swap, name, _mixes(found, cause) + alone, cause.advice)
 
 
 def _mixes(found: list[Mixing], cause: Cause) -> str:

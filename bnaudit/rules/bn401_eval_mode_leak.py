@@ -63,6 +63,7 @@ from bnaudit.places import by_place, described, layer_at, norm_layer, trains_hid
 from bnaudit.results import Confidence, Hit, Question, Severity
 from bnaudit.rules import Case, rule
 from bnaudit.session import Place
+from bnaudit.single_samples import refusal
 
 _MADE_IN_FORWARD = "make it in __init__ and register it: eval() does not reach a module that is made in forward()"
 _IGNORES_EVAL = "look at what sets its training flag after eval(): an overridden train() has to pass the mode on"
@@ -87,7 +88,7 @@ def eval_mode_leak(case: Case) -> Iterator[Hit]:
         if trains_hidden(case.subject, name):
             continue
         if mixing := [norm for norm in found if norm.mixes]:
-            yield _norm(name, mixing)
+            yield _norm(name, mixing, refusal(case.measured))
         elif _is_open(case, case.measured, found):
             yield _cannot_tell(name, found)
     drops = [drop for drop in case.measured.of(EvalDropout) if drop.call.probability != 0]
@@ -110,12 +111,12 @@ def _is_open(case: Case, measured: Measured, found: list[EvalNorm]) -> bool:
     )
 
 
-def _norm(name: str | None, mixing: list[EvalNorm]) -> Hit:
+def _norm(name: str | None, mixing: list[EvalNorm], alone: str) -> Hit:
     first = mixing[0]
     advice = _IGNORES_EVAL if first.layer is not None else _FUNCTIONAL_NORM
     moves = " and replaces its running statistics" if any(norm.updates for norm in mixing) else ""
     return Hit(
-        message=f"after eval() it still normalizes with the batch{moves}{_at([norm.place for norm in mixing])}",
+        message=f"after eval() it still normalizes with the batch{moves}{_at([norm.place for norm in mixing])}{alone}",
         advice=_MADE_IN_FORWARD if first.place.hidden else advice,
         layer=name,
         value="batch statistics",

@@ -72,7 +72,7 @@ _NAMES_SHOWN = 3
     id="BN402",
     severity=Severity.ERROR,
     question=Question.EVAL_MODE,
-    needs=("updates",),
+    needs=("eval_mode",),
     yields_to=("BN202", "BN203", "BN306", "BN401"),
 )
 def state_changes_in_eval(case: Case) -> Iterator[Hit]:

@@ -2,9 +2,12 @@
 
 ## What it finds
 
-In a pickled module: a batch norm that tracks statistics, is in training mode, and whose weight and bias have
-`requires_grad = False`, while other parameters of the model train. A batch norm without weight and bias counts as
-frozen when the module that directly holds it has parameters and none of them, at any depth, trains.
+In a pickled module, or in a model that was run: a batch norm that tracks statistics, is in training mode, and whose
+weight and bias have `requires_grad = False`, while other parameters of the model train. A batch norm without weight
+and bias counts as frozen when the module that directly holds it has parameters and none of them, at any depth, trains.
+
+The file shows the modes at the moment of saving. A run decides instead where there is one: `model.train()` is called
+as the user wrote it, and the modes after it count.
 
 ## Why it matters
 
@@ -36,8 +39,8 @@ checkpoint that the frozen weights came from.
 
 ## Limits
 
-- The file shows the modes at the moment of saving. A model saved in eval mode, or one whose own `train()` puts its
-  frozen norms back in eval, has eval flags here and is not reported; running `model.train()` would decide.
+- Without a run (`--trust-pickle`, `--model`), a model saved in eval mode is not reported. With one, it is when its
+  `train()` switches frozen norms to training, and a backbone whose own `train()` keeps them in eval is silent.
 - When no parameter of the model trains, it is an ordinary model in training mode (BN201).
 - A batch norm without weight and bias that stands in a block with parameters that train, or in one without any, is
   not reported: nothing says that it is meant to be frozen.
@@ -51,46 +54,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bnaudit.description import Carrier, NormKind, NormLayer, Part
-from bnaudit.modes import keeps_buffers
+from bnaudit.measurement import Trained
+from bnaudit.modes import is_frozen_but_updating, something_trains
 from bnaudit.results import Confidence, Hit, Question, Severity
 from bnaudit.rules import Case, rule
-
-_KINDS = (NormKind.BATCH, NormKind.SYNC_BATCH, NormKind.UNKNOWN)
 
 
 @rule(id="BN501", severity=Severity.ERROR, question=Question.FROZEN)
 def frozen_weights_updating_buffers(case: Case) -> Iterator[Hit]:
     """One hit per frozen batch norm in training mode in a model that trains."""
+    trained = case.measured.of(Trained) if case.measured is not None else ()
+    if case.measured is not None and trained:
+        for found in trained:
+            yield from _part(found.part, case.measured.part or found.part.name, live=True)
+        return
     for part in case.subject.parts:
-        if part.carrier is Carrier.MODULE and _something_trains(part):
-            for layer in part.layers:
-                if _frozen_but_updating(layer):
-                    yield _hit(part, layer)
+        if part.carrier is Carrier.MODULE:
+            yield from _part(part, part.name, live=False)
 
 
-def _something_trains(part: Part) -> bool:
-    return bool(part.trainable) or any(layer.requires_grad for layer in part.layers)
+def _part(part: Part, name: str, live: bool) -> Iterator[Hit]:
+    if something_trains(part):
+        for layer in part.layers:
+            if is_frozen_but_updating(layer):
+                yield _hit(name, layer, live)
 
 
-def _frozen_but_updating(layer: NormLayer) -> bool:
-    return (
-        layer.kind in _KINDS
-        and (layer.requires_grad is False or layer.block_requires_grad is False)
-        and layer.training is True
-        and layer.graph_training is not False
-        and layer.tracks_statistics is True
-        and keeps_buffers(layer)
-        and layer.momentum != 0
-    )
-
-
-def _hit(part: Part, layer: NormLayer) -> Hit:
+def _hit(part: str, layer: NormLayer, live: bool) -> Hit:
+    mode = "model.train() puts it in training mode" if live else "it is in training mode"
     frozen = "weight and bias are" if layer.block_requires_grad is None else "the block around it is"
     return Hit(
-        message=f"{frozen} frozen, but it is in training mode: every forward pass moves its statistics",
+        message=f"{frozen} frozen, but {mode}: every forward pass moves its statistics",
         advice="put frozen norms in eval mode after every model.train(), or use FrozenBatchNorm2d",
         layer=layer.name,
-        part=part.name,
+        part=part,
         value="training",
         limit="eval",
         confidence=Confidence.MEDIUM if layer.kind is NormKind.UNKNOWN else Confidence.HIGH,

@@ -45,6 +45,10 @@ def test_noise_is_silent_and_a_leak_within_it_that_float64_shows_is_not() -> Non
     assert hit.value == 4e-7
 
 
+def test_a_leak_within_noise_that_the_gradient_shows_is_found() -> None:
+    assert len(run_hits(RULE, swap(mixing(), other=NOISE, scaled=NOISE, influence=0.01))) == 1
+
+
 def test_a_higher_limit_is_obeyed() -> None:
     assert not run_hits(RULE, swap(mixing()), limits={"epsilons": 1e9})
 
