@@ -89,13 +89,15 @@ class Copy:
         """The number behind the last node."""
         return len(self._nodes)
 
-    def finish(self) -> onnx.ModelProto:
-        """The edited model."""
-        placed: list[onnx.NodeProto] = []
-        for number, node in enumerate(self._nodes):
+    def finish(self, *, in_order: bool = True) -> onnx.ModelProto:
+        """The edited model. With `in_order=False` the new nodes stand behind all others.
+
+        onnxruntime seeds the generator of a random node with its place, and finds the order by itself.
+        """
+        placed: list[onnx.NodeProto] = [] if in_order else [*self._nodes]
+        for number in range(self.end + 1):
             placed += self._before.get(number, [])
-            placed.append(node)
-        placed += self._before.get(self.end, [])
+            placed += self._nodes[number : number + 1] if in_order else []
         ordered = [onnx.NodeProto.FromString(node.SerializeToString()) for node in placed]
         del self.graph.node[:]
         self.graph.node.extend(ordered)

@@ -43,6 +43,11 @@ class Engines(Protocol):
     name: str
     """`onnxruntime 1.32.0`"""
 
+    optimizes: bool
+    """Whether `production` is another computation than `deciding`."""
+    any_order: bool
+    """Whether the nodes of a copy may stand in any order."""
+
     @property
     def skeleton(self) -> onnx.ModelProto:
         """The model without large weights, to be copied."""
@@ -52,6 +57,10 @@ class Engines(Protocol):
 
     def production(self) -> Engine:
         """The unchanged graph with the optimizations that a session has by default. Raises NotPossibleError."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
 
     def edited(self, model: onnx.ModelProto) -> Engine:
         """An edited copy, computed as `deciding` is. Raises NotPossibleError."""
@@ -89,9 +98,12 @@ class OrtEngine:
 class OrtEngines:
     """onnxruntime's sessions of one file."""
 
+    optimizes = True
+    any_order = True
+
     def __init__(self, path: Path, device: str = "cpu", custom_ops: Sequence[str] = ()) -> None:
         self.name = f"onnxruntime {onnxruntime.__version__}"
-        self._path = path
+        self.path = path
         self._providers = _providers(device)
         self._custom_ops = custom_ops
         self._skeleton: onnx.ModelProto | None = None
@@ -100,19 +112,19 @@ class OrtEngines:
     def skeleton(self) -> onnx.ModelProto:
         """The model without large weights; read when it is first asked for."""
         if self._skeleton is None:
-            self._skeleton = read_skeleton(self._path)
+            self._skeleton = read_skeleton(self.path)
         return self._skeleton
 
     def deciding(self) -> Engine:
         """The unchanged graph without any optimization."""
-        session = self._session(str(self._path), self._options(optimized=False))
+        session = self._session(str(self.path), self._options(optimized=False))
         if any(each.type in _WIDENED for each in session.get_outputs()):
             return self.edited(self.skeleton)
         return OrtEngine(session, {}, {})
 
     def production(self) -> Engine:
         """The unchanged graph with all optimizations, which are a session's default."""
-        session = self._session(str(self._path), self._options(optimized=True))
+        session = self._session(str(self.path), self._options(optimized=True))
         if not any(each.type in _WIDENED for each in session.get_outputs()):
             return OrtEngine(session, {}, {})
         return self._widening(self.skeleton, session, optimized=True)
@@ -143,7 +155,7 @@ class OrtEngines:
                 remedy="save the model with external data",
             )
         options = self._options(optimized=optimized)
-        options.add_session_config_entry(_EXTERNAL_FOLDER, str(self._path.parent.absolute()))
+        options.add_session_config_entry(_EXTERNAL_FOLDER, str(self.path.parent.absolute()))
         return self._session(model.SerializeToString(), options)
 
     def _options(self, *, optimized: bool) -> onnxruntime.SessionOptions:

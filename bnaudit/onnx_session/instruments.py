@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bnaudit.onnx_session.bodies import bodies
 from bnaudit.onnx_session.copies import OLDEST_OPSET, Copy
 from bnaudit.onnx_session.engines import Engine, Engines, Feeds
-from bnaudit.onnx_session.statistics import Moments, give_training_form, hold, sample_moments
+from bnaudit.onnx_session.statistics import Moments, give_training_form, hold, hold_body, sample_moments
 from bnaudit.onnx_session.survey import NormNode, Survey
 from bnaudit.session import Held, NotPossibleError
 
@@ -61,6 +62,8 @@ class Instruments:
         self._engines = engines
         self._survey = survey
         self._built: dict[Form, _Built] = {}
+        self.bodies = bodies(engines.skeleton.graph.node, survey)
+        self._in_order = not (survey.randoms and engines.any_order)
 
     def forget(self) -> None:
         """Drop all engines: random operators of new ones begin with the seed that is set then."""
@@ -114,13 +117,21 @@ class Instruments:
                 if form.training and not norm.uses_batch:
                     give_training_form(copy, norm, found)
             if norm.position in form.held:
-                name = copy.original(norm.number).output[0]
-                held[norm.position], own = hold(copy, norm)
-                if name in exposed:
-                    exposed[name] = own
+                held[norm.position], own = self._hold(copy, norm)
+                exposed |= {name: own[name] for name in exposed if name in own}
         for name in exposed.values():
             copy.give_out(name)
-        return _Built(self._engines.edited(copy.finish()), shapes, moments, held, exposed)
+        return _Built(self._engines.edited(copy.finish(in_order=self._in_order)), shapes, moments, held, exposed)
+
+    def _hold(self, copy: Copy, norm: NormNode) -> tuple[Moments, dict[str, str]]:
+        body = self.bodies.get(norm.position)
+        if norm.is_batch_norm:
+            name = copy.original(norm.number).output[0]
+            given, own = hold(copy, norm)
+            return given, {name: own}
+        if body is not None and body.mean:
+            return hold_body(copy, norm, body)
+        raise NotPossibleError("the statistics of a norm cannot be held fixed", where=norm.layer.name)
 
     def _looked_at(self, form: Form) -> list[str]:
         return list(dict.fromkeys([*(norm.data for norm in self._survey.norms), *form.sizes]))

@@ -11,18 +11,33 @@ import onnxruntime  # type: ignore[import-untyped]
 
 from bnaudit.description import Part
 from bnaudit.onnx_session.engines import OrtEngines
+from bnaudit.onnx_session.reference import ReferenceEngines
+from bnaudit.onnx_session.refusals import LacksKernelError
 from bnaudit.onnx_session.session import OnnxSession
 from bnaudit.onnx_session.survey import survey
 from bnaudit.run_options import RunOptions
+from bnaudit.session import NotPossibleError
 
 
 @contextmanager
 def opened(path: Path, part: Part, options: RunOptions) -> Iterator[OnnxSession]:
     """A session of the graph in a file. Raises UnreadableError, NotPossibleError, UsageError."""
-    engines = OrtEngines(path, options.device, options.custom_ops)
-    session = OnnxSession(engines, part, survey(path, part))
+    session = _session(path, part, options)
     try:
         yield session
     finally:
         if session.reseeded:  # the seed that was set before cannot be asked for: any other than ours
             onnxruntime.set_seed(random.SystemRandom().getrandbits(31))
+
+
+def _session(path: Path, part: Part, options: RunOptions) -> OnnxSession:
+    found = survey(path, part)
+    engines = OrtEngines(path, options.device, options.custom_ops)
+    try:
+        return OnnxSession(engines, part, found)
+    except LacksKernelError as lacking:
+        remark = f"{lacking.what} ({lacking.where}): everything is computed by onnx's reference evaluator"
+        try:
+            return OnnxSession(ReferenceEngines(path, engines.skeleton), part, found, also=(remark,))
+        except NotPossibleError as error:
+            raise lacking from error

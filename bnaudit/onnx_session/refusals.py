@@ -7,7 +7,7 @@ import re
 from bnaudit.session import NotPossibleError, RunError
 
 _HEAD = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ")
-_SOURCE = re.compile(r"\S*/\S+\.(?:cc|h|cu):\d+ (?:[\w:<>~]+(?:\([^)]*\))? )?")
+_SOURCE = re.compile(r"\S*/\S+\.(?:cc|h|cu):\d+ (?:[\w:<>~*&, ]+\([^)]*\)(?: const)? )?")
 _LOAD = re.compile(r"^Load model from .*? failed:")
 _RUNNING = re.compile(
     r"Non-zero status code returned while running (\S+) node\. Name:'([^']*)' Status Message: (.*)", re.S
@@ -22,9 +22,8 @@ _MISSING_KERNEL = re.compile(r"Could not find an implementation for (\w+)\(\d+\)
 _TOO_NEW = re.compile(r"Unsupported model IR version|is under development|exceeds the max|max supported IR version")
 
 
-def lacks_kernel(error: Exception) -> bool:
-    """Whether the graph is valid and onnxruntime has no implementation of one of its operators."""
-    return type(error).__name__ == "NotImplemented" or "NOT_IMPLEMENTED" in str(error)
+class LacksKernelError(NotPossibleError):
+    """The graph is valid, and onnxruntime has no implementation of one of its operators."""
 
 
 def not_loaded(error: Exception) -> NotPossibleError:
@@ -33,7 +32,7 @@ def not_loaded(error: Exception) -> NotPossibleError:
     missing = _MISSING_KERNEL.search(message)
     if missing:
         what = f"onnxruntime has no implementation of {missing[1]}"
-        return NotPossibleError(what, where=_node(missing[2], missing[1]), remedy="give one with --custom-ops lib.so")
+        return LacksKernelError(what, where=_node(missing[2], missing[1]), remedy="give one with --custom-ops lib.so")
     node = _NODE.search(message)
     if node and _UNKNOWN_OPERATOR.search(message):
         operator = f"{node[3]}.{node[2]}" if node[3] else node[2]

@@ -41,6 +41,10 @@ class RowWatch:
         self._instruments = instruments
         self._nodes = list(skeleton.graph.node)
         self._norms = {norm.number: norm.position for norm in survey.norms}
+        self._inner: set[int] = set()
+        for position, body in instruments.bodies.items():
+            self._norms |= dict.fromkeys(body.numbers, position)
+            self._inner |= set(body.numbers) - {survey.norms[position].number} if not body.mean else set()
         self._outputs = {output.name for output in skeleton.graph.output}
         self._constants = {tensor.name for tensor in skeleton.graph.initializer}
         self._constants |= {tensor.values.name for tensor in skeleton.graph.sparse_initializer}
@@ -60,6 +64,10 @@ class RowWatch:
                 if isinstance(value, np.ndarray):
                     prints[name] = fingerprint(value, axes.get(name), batch.anchors)
         return tuple(self._calls(prints))
+
+    def shapes(self, given: Feeds) -> Shapes:
+        """Of all inner values and inputs."""
+        return self._instruments.read(Form(sizes=(*given, *self._watched)), given, keep=False).shapes
 
     def _inner_values(self) -> Iterator[str]:
         """What nodes compute from the inputs, tensors only."""
@@ -86,9 +94,8 @@ class RowWatch:
     def _shapes_and_axes(self, given: Feeds, batch: Batch) -> tuple[Shapes, dict[str, int | None]]:
         key = tuple(sorted((name, array.shape) for name, array in given.items()))
         if key not in self._axes:
-            sizes = Form(sizes=(*given, *self._watched))
-            shapes = self._instruments.read(sizes, given, keep=False).shapes
-            grown = self._grown(sizes, given, batch)
+            shapes = self.shapes(given)
+            grown = self._grown(given, batch)
             axes = {
                 name: _grown_axis(shape, grown[name], batch.size) if grown else _axis_of_size(shape, batch)
                 for name, shape in shapes.items()
@@ -96,11 +103,11 @@ class RowWatch:
             self._axes[key] = shapes, axes
         return self._axes[key]
 
-    def _grown(self, sizes: Form, given: Feeds, batch: Batch) -> Shapes | None:
+    def _grown(self, given: Feeds, batch: Batch) -> Shapes | None:
         """The shapes with one sample more, None when the graph does not take it."""
         more = {name: _one_more(array, batch) for name, array in given.items()}
         try:
-            return self._instruments.read(sizes, more, keep=False).shapes
+            return self.shapes(more)
         except RunError:
             return None
 
@@ -117,7 +124,7 @@ class RowWatch:
                 ),
                 rows_in=_rows(inputs),
                 others_in=_digest([each.whole for each in inputs if each.rows is None]),
-                rows_out=_rows(outputs),
+                rows_out=None if number in self._inner else _rows(outputs),
                 others_out=_digest([each.whole for each in outputs if each.rows is None]) if outputs else None,
                 norm=self._norms.get(number),
             )

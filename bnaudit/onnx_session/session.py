@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+import onnxruntime  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from bnaudit.description import Carrier, GraphInput, Part
 from bnaudit.measurement import Loaded
 from bnaudit.onnx_session.compute_dtype import compute_dtype
+from bnaudit.onnx_session.double import double_engines, double_part
 from bnaudit.onnx_session.engines import Engine, Engines
 from bnaudit.onnx_session.inputs import feeds, fixed_batch
 from bnaudit.onnx_session.instruments import Form, Instruments, Reading, has_moments
 from bnaudit.onnx_session.norm_calls import norm_call
 from bnaudit.onnx_session.outputs import flattened
 from bnaudit.onnx_session.randoms import Randoms
+from bnaudit.onnx_session.reference import parameter_shapes, seconds
 from bnaudit.onnx_session.remarks import remarks
 from bnaudit.onnx_session.rows import RowWatch
 from bnaudit.onnx_session.statistics import merged
@@ -35,25 +39,36 @@ class OnnxSession:
     dims: Mapping[str, tuple[int, int | None]] = MappingProxyType({})
     loaded: Loaded | None = None
 
-    def __init__(self, engines: Engines, part: Part, survey: Survey, *, has_production_form: bool = True) -> None:
+    def __init__(
+        self,
+        engines: Engines,
+        part: Part,
+        survey: Survey,
+        *,
+        compute: str | None = None,
+        also: tuple[str, ...] = (),
+    ) -> None:
+        """`compute`: the coarsest floating type, where the graph does not say it; `also`: further remarks."""
         self.runner = engines.name
         self.part = part
         self.signatures: tuple[tuple[GraphInput, ...], ...] = (part.inputs,)
         self.fixed_batch = fixed_batch(part.inputs)
-        self.has_production_form = has_production_form
+        self.has_production_form = engines.optimizes
         self.modes = frozenset(
             {Mode.INFERENCE, Mode.TRAINING_NORMS} if any(map(has_moments, survey.norms)) else {Mode.INFERENCE}
         )
-        self.remarks = remarks(survey)
-        self._engines = engines
-        self._survey = survey
+        self.remarks = (*also, *remarks(survey))
+        self.engines = engines
+        self.survey = survey
         self._deciding: Engine | None = engines.deciding()
         self._instruments = Instruments(engines, survey)
         self._randoms = Randoms(engines.skeleton, survey)
         self._rows = RowWatch(self._instruments, engines.skeleton, survey)
         self._shapes: dict[object, Reading] = {}
         self.reseeded = False
-        self._compute_dtype = compute_dtype(part, engines.skeleton)
+        """Whether onnxruntime's seed was set."""
+        self._last: Feeds | None = None
+        self._compute_dtype = compute or compute_dtype(part, engines.skeleton)
 
     def run(
         self,
@@ -68,19 +83,20 @@ class OnnxSession:
         """One forward; see Session. `restored` changes nothing: a graph has no state to leave behind."""
         if mode not in self.modes:
             raise NotPossibleError(f"the graph cannot be run in the mode {mode.value!r}")
-        given = feeds(batch, self.part.inputs)
-        if seed is not None and self._randoms.any:
-            self._reseed(seed)
+        given = self._last = feeds(batch, self.part.inputs)
+        self._reseed(seed)
         if watch is Watch.NOTHING and mode is Mode.INFERENCE:
             return Trace(outputs=self._plain(self._production(), given), compute_dtype=self._compute_dtype)
         training = mode is Mode.TRAINING_NORMS
         reading = self._look(given, training, watch, hold)
-        outputs = self._own(reading) if training or hold else self._plain(self._decider(), given)
+        self._reseed(seed)
+        outputs = self._outputs(reading, given, altered=training or bool(hold))
         if watch is Watch.NOTHING:
             return Trace(outputs=outputs, compute_dtype=self._compute_dtype)
         calls = self._norm_calls(reading, batch.size, training, watch)
         operators: tuple[OperatorCall, ...] = ()
         if watch is Watch.ROWS:
+            self._reseed(seed)
             form = Form(training=training, held=tuple(sorted(each.index for each in hold)))
             operators = self._rows.calls(given, batch, form, hold)
         return Trace(
@@ -96,44 +112,66 @@ class OnnxSession:
         return None
 
     def double(self) -> AbstractContextManager[Session]:
-        """The graph in float64, computed by onnx's reference evaluator. Raises NotPossibleError for a large one."""
-        raise NotPossibleError("float64 is not there yet")
+        """The graph in float64, computed by onnx's reference evaluator. Raises NotPossibleError for a large one.
+
+        How large it is shows in the sizes of the last forward's values.
+        """
+        engines = double_engines(self)
+        return nullcontext(OnnxSession(engines, double_part(self.part), self.survey, compute="float64"))
 
     def influence(self, batch: Batch) -> float:
         """Raises NotPossibleError."""
         raise NotPossibleError("an ONNX graph has no gradients here")
 
+    def _outputs(self, reading: Reading, given: Feeds, *, altered: bool) -> tuple[Output, ...]:
+        """Of the graph as it is, wherever instruments might change how an engine computes it."""
+        if altered or (reading.outputs and not self.engines.optimizes):
+            return flattened(self._output_names, reading.outputs, reading.dtypes)
+        return self._plain(self._decider(), given)
+
+    @property
+    def draws(self) -> bool:
+        """Whether anything in the graph may draw random numbers."""
+        return self._randoms.any
+
+    def expected_seconds(self) -> float | None:
+        """About how long the reference evaluator takes for the inputs of the last forward; None before the first."""
+        if self._last is None:
+            return None
+        nodes = self.engines.skeleton.graph.node
+        return seconds(nodes, {**parameter_shapes(self.engines.skeleton), **self._rows.shapes(self._last)})
+
     def _decider(self) -> Engine:
         if self._deciding is None:
-            self._deciding = self._engines.deciding()
+            self._deciding = self.engines.deciding()
         return self._deciding
 
     def _production(self) -> Engine:
         """Made for each run: it is asked for once, and holds the weights once more."""
-        return self._engines.production() if self.has_production_form else self._decider()
+        return self.engines.production() if self.has_production_form else self._decider()
 
     def _plain(self, engine: Engine, given: Feeds) -> tuple[Output, ...]:
         names = self._output_names
         return flattened(names, engine.run(names, given), engine.dtypes)
 
-    def _own(self, reading: Reading) -> tuple[Output, ...]:
-        return flattened(self._output_names, reading.outputs, reading.dtypes)
-
     @property
     def _output_names(self) -> list[str]:
-        return [output.name for output in self._engines.skeleton.graph.output]
+        return [output.name for output in self.engines.skeleton.graph.output]
 
     def _look(self, given: Feeds, training: bool, watch: Watch, hold: tuple[Held, ...]) -> Reading:
         """Run a copy with what has to be seen; shapes alone are seen once for inputs of the same shapes."""
-        batch_used = any(norm.uses_batch and has_moments(norm) for norm in self._survey.norms)
+        batch_used = any(norm.uses_batch and has_moments(norm) for norm in self.survey.norms)
         form = Form(
             training=training,
             moments=watch in (Watch.MOMENTS, Watch.ROWS) or training or batch_used,
             held=tuple(sorted(each.index for each in hold)),
-            exposed=self._randoms.exposed,
+            exposed=(
+                *self._randoms.exposed,
+                *(name for body in self._instruments.bodies.values() for name in body[1:] if name),
+            ),
         )
         plain = not (form.training or form.moments or form.held or form.exposed)
-        if plain and not self._survey.norms:
+        if plain and not self.survey.norms:
             return Reading([], {}, {}, {}, {})
         key = tuple(sorted((name, array.shape) for name, array in given.items()))
         if plain and key in self._shapes:
@@ -144,10 +182,14 @@ class OnnxSession:
         return reading
 
     def _norm_calls(self, reading: Reading, size: int, training: bool, watch: Watch) -> tuple[NormCall, ...]:
-        nodes = self._engines.skeleton.graph.node
+        nodes = self.engines.skeleton.graph.node
         calls = []
-        for norm in self._survey.norms:
+        for norm in self.survey.norms:
             samples = reading.moments.get(norm.position)
+            body = self._instruments.bodies.get(norm.position)
+            batch = merged(*samples) if samples is not None else None
+            if body is not None and body.mean:
+                batch = _flat(reading.exposed[body.mean]), _flat(reading.exposed[body.var])
             calls.append(
                 norm_call(
                     norm,
@@ -155,17 +197,25 @@ class OnnxSession:
                     reading.shapes[norm.data],
                     size,
                     trains=training and has_moments(norm),
-                    batch=merged(*samples) if samples is not None else None,
+                    batch=batch,
                     samples=samples if watch in (Watch.MOMENTS, Watch.ROWS) else None,
                 )
             )
         return tuple(calls)
 
-    def _reseed(self, seed: int) -> None:
-        """Generators of onnxruntime begin with the seed that is set when a session is made."""
-        import onnxruntime  # type: ignore[import-untyped]
+    def _reseed(self, seed: int | None) -> None:
+        """Set what generators begin with. Those of onnxruntime belong to a session, and begin when it is made.
 
+        A copy and the graph as it is are seeded apart, so that both draw the same.
+        """
+        if seed is None or not self._randoms.any:
+            return
         onnxruntime.set_seed(seed)
         self._instruments.forget()
         self._deciding = None
         self.reseeded = True
+
+
+def _flat(value: Any) -> NDArray[np.float64]:
+    flat: NDArray[np.float64] = np.asarray(value, np.float64).reshape(-1)
+    return flat

@@ -11,12 +11,11 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from bnaudit.onnx_session.bodies import MEAN, VAR, Body
 from bnaudit.onnx_session.copies import Copy
 from bnaudit.onnx_session.survey import NormNode
 
 DOUBLE = onnx.TensorProto.DOUBLE
-MEAN, VAR = 3, 4
-"""Inputs of BatchNormalization."""
 
 
 class Moments(NamedTuple):
@@ -74,21 +73,44 @@ def hold(copy: Copy, norm: NormNode) -> tuple[Moments, str]:
     return given, own.output[0]
 
 
+def hold_body(copy: Copy, norm: NormNode, body: Body) -> tuple[Moments, dict[str, str]]:
+    """The same for a norm that is spelled out: its nodes stay, and a second set of them works with what is given.
+
+    Returns the names of the inputs, and for every value of the norm the name that its own result now has.
+    """
+    own = {name: copy.fresh("own") for number in body.numbers for name in copy.original(number).output if name}
+    given = Moments(*(copy.take_in(what, DOUBLE, [None]) for what in ("mean", "var")))
+    replaced = {body.mean: given.mean, body.var: given.var}
+    for number in body.numbers:
+        node = copy.original(number)
+        held = onnx.NodeProto()
+        held.CopyFrom(node)
+        node.input[:] = [own.get(name, name) for name in node.input]
+        node.output[:] = [own.get(name, name) for name in node.output]
+        name = held.output[0]
+        if name in replaced:
+            typed = _typed(copy, number + 1, norm, replaced[name], own[name])
+            shape = copy.add(number + 1, "Shape", [own[name]])
+            held = onnx.helper.make_node("Reshape", [typed, shape], [name])
+        held.name = copy.fresh("held")
+        copy.place(number + 1, held)
+    return given, own
+
+
 def _use(copy: Copy, node: onnx.NodeProto, norm: NormNode, mean: str, var: str) -> None:
     """Put float64 statistics of any shape in the place of a node's own, in their type."""
     for index, value in ((MEAN, mean), (VAR, var)):
         flat = copy.add(norm.number, "Reshape", [value, copy.constant([-1])])
-        if copy.opset >= 15:
-            node.input[index] = copy.add(norm.number, "CastLike", [flat, node.input[index]])
-        else:
-            node.input[index] = copy.cast(norm.number, flat, _dtype(norm))
+        node.input[index] = _typed(copy, norm.number, norm, flat, node.input[index])
 
 
-def _dtype(norm: NormNode) -> int:
-    """Of the statistics; before opset 15 all inputs of the node have one type."""
+def _typed(copy: Copy, before: int, norm: NormNode, value: str, like: str) -> str:
+    """A value in the type of another; before opset 15 all inputs of a norm have the type of its parameters."""
+    if copy.opset >= 15:
+        return copy.add(before, "CastLike", [value, like])
     stored = next((tensor.dtype for tensor in norm.layer.tensors), "float32")
     types = {"float16": onnx.TensorProto.FLOAT16, "float64": DOUBLE, "bfloat16": onnx.TensorProto.BFLOAT16}
-    return int(types.get(stored, onnx.TensorProto.FLOAT))
+    return copy.cast(before, value, int(types.get(stored, onnx.TensorProto.FLOAT)))
 
 
 def merged(mean: NDArray[np.float64], var: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
