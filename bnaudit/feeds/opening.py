@@ -10,8 +10,9 @@ from bnaudit.feeds.arranged import Arranged
 from bnaudit.feeds.arrangement import Rows, choose, rows_for
 from bnaudit.feeds.axes import found
 from bnaudit.feeds.given import open_given
+from bnaudit.feeds.guesses import batch_name
 from bnaudit.feeds.pools import Pool, distinct
-from bnaudit.feeds.synthetic import batch_name, generated, shown
+from bnaudit.feeds.synthetic import generated, shown
 from bnaudit.feeds.trees import with_arrays
 from bnaudit.feeds.trying import first_that_runs
 from bnaudit.feeds.values import made_of

@@ -7,7 +7,8 @@ from time import monotonic
 
 import numpy as np
 
-from bnaudit.feeds.synthetic import Guess, generated, guesses, shown
+from bnaudit.feeds.guesses import Guess, guesses
+from bnaudit.feeds.synthetic import generated, shown
 from bnaudit.run_options import RunOptions
 from bnaudit.session import Batch, NotPossibleError, RunError, Session, Watch
 
