@@ -1,0 +1,212 @@
+"""Copies of what Python objects in a model hold: dicts, lists, sets, arrays, generators, attributes of scripts."""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+
+from bnaudit.torch_session.digests import digest, is_same
+from bnaudit.torch_session.places import Held
+
+
+class Difference(NamedTuple):
+    """One entry that is another object than before. `old` and `new` are MISSING where there is none."""
+
+    suffix: str
+    old: object
+    new: object
+
+
+class _Missing:
+    """Stands for an entry that is not there."""
+
+
+MISSING = _Missing()
+
+
+class Container(Protocol):
+    """Something whose contents are kept."""
+
+    held: Held
+
+    def is_changed(self) -> bool:
+        """Whether it holds other objects than it did."""
+
+    def differences(self) -> Iterator[Difference]:
+        """What is other in it."""
+
+    def restore(self) -> None:
+        """Put the same objects back."""
+
+
+class HeldDict:
+    """A dict: also the attributes of an object, and a module's parameters, buffers, children and hooks."""
+
+    __slots__ = ("_items", "_keys", "_target", "_values", "attributes", "held")
+
+    def __init__(self, target: dict[Any, Any], held: Held, *, attributes: bool = False) -> None:
+        self._target = target
+        self._keys = list(dict.keys(target)) if not isinstance(target, OrderedDict) else list(target)
+        self._values = [dict.__getitem__(target, key) for key in self._keys]
+        self._items = list(zip(self._keys, self._values, strict=True))
+        self.held = held
+        self.attributes = attributes
+        """Keys are names that follow a dot."""
+
+    def is_changed(self) -> bool:
+        """Whether a key or the object under a key is another, or their order."""
+        target = self._target
+        if len(target) != len(self._keys):
+            return True
+        for (key, value), known, old in zip(dict.items(target), self._keys, self._values, strict=True):
+            if value is not old and not is_same(old, value):
+                return True
+            if key is not known and key != known:
+                return True
+        return False
+
+    def differences(self) -> Iterator[Difference]:
+        old = {id(key) if not _plain(key) else key: (key, value) for key, value in self._items}
+        new = {id(key) if not _plain(key) else key: (key, value) for key, value in dict.items(self._target)}
+        for token in dict.fromkeys((*old, *new)):
+            before, after = old.get(token), new.get(token)
+            key = (before or after or ("", None))[0]
+            values = (before[1] if before else MISSING, after[1] if after else MISSING)
+            if not is_same(*values):
+                yield Difference(f".{key}" if self.attributes else f"[{key!r}]" if _plain(key) else "[…]", *values)
+
+    def restore(self) -> None:
+        target = self._target
+        if isinstance(target, OrderedDict):
+            OrderedDict.clear(target)
+            for key, value in self._items:
+                OrderedDict.__setitem__(target, key, value)
+            return
+        dict.clear(target)
+        dict.update(target, self._items)
+
+
+class HeldSequence:
+    """A list or deque."""
+
+    __slots__ = ("_items", "_target", "held")
+
+    def __init__(self, target: list[Any] | deque[Any], held: Held) -> None:
+        self._target = target
+        self._items = tuple(target)
+        self.held = held
+
+    def is_changed(self) -> bool:
+        if len(self._target) != len(self._items):
+            return True
+        return not all(map(is_same, self._items, self._target))
+
+    def differences(self) -> Iterator[Difference]:
+        now = tuple(self._target)
+        for index in range(max(len(now), len(self._items))):
+            old = self._items[index] if index < len(self._items) else MISSING
+            new = now[index] if index < len(now) else MISSING
+            if not is_same(old, new):
+                yield Difference(f"[{index}]", old, new)
+
+    def restore(self) -> None:
+        if isinstance(self._target, list):
+            list.__setitem__(self._target, slice(None), self._items)
+        else:
+            self._target.clear()
+            self._target.extend(self._items)
+
+
+class HeldSet:
+    """A set."""
+
+    __slots__ = ("_items", "_target", "held")
+
+    def __init__(self, target: set[Any], held: Held) -> None:
+        self._target = target
+        self._items = frozenset(target)
+        self.held = held
+
+    def is_changed(self) -> bool:
+        return self._target != self._items
+
+    def differences(self) -> Iterator[Difference]:
+        yield Difference("", self._items, frozenset(self._target))
+
+    def restore(self) -> None:
+        self._target.clear()
+        self._target.update(self._items)
+
+
+class HeldValue:
+    """Anything whose state is read and set as one value: arrays, bytearrays, random generators, slots."""
+
+    __slots__ = ("_old", "_read", "_write", "held")
+
+    def __init__(self, held: Held, read: Callable[[], Any], write: Callable[[Any], object]) -> None:
+        self.held = held
+        self._read = read
+        self._write = write
+        self._old = read()
+
+    def is_changed(self) -> bool:
+        new = self._read()
+        return not is_same(self._old, new) and digest(self._old) != digest(new)
+
+    def differences(self) -> Iterator[Difference]:
+        yield Difference("", self._old, self._read())
+
+    def restore(self) -> None:
+        self._write(self._old)
+
+
+def held_array(array: np.ndarray[Any, Any], held: Held) -> HeldValue:
+    """The contents of an array of numbers."""
+
+    def write(old: np.ndarray[Any, Any]) -> None:
+        writeable = array.flags.writeable
+        array.setflags(write=True)
+        array[...] = old
+        array.setflags(write=writeable)
+
+    return HeldValue(held, array.copy, write)
+
+
+def held_bytes(array: bytearray, held: Held) -> HeldValue:
+    """The contents of a bytearray."""
+    return HeldValue(held, lambda: bytes(array), lambda old: array.__setitem__(slice(None), old))
+
+
+def held_generator(generator: object, held: Held) -> HeldValue | None:
+    """The state of a random generator that an object holds, None when it is none."""
+    if isinstance(generator, random.Random) and not isinstance(generator, random.SystemRandom):
+        return HeldValue(held, generator.getstate, generator.setstate)
+    if isinstance(generator, np.random.Generator):
+        source = generator.bit_generator
+        return HeldValue(held, lambda: source.state, lambda old: setattr(source, "state", old))
+    if isinstance(generator, np.random.RandomState):
+        return HeldValue(held, lambda: generator.get_state(legacy=False), generator.set_state)
+    if isinstance(generator, torch.Generator):
+        return HeldValue(held, generator.get_state, generator.set_state)
+    return None
+
+
+def held_slot(owner: object, name: str, held: Held) -> HeldValue:
+    """An attribute in a slot."""
+
+    def write(old: object) -> None:
+        if old is MISSING:
+            delattr(owner, name)
+        else:
+            object.__setattr__(owner, name, old)
+
+    return HeldValue(held, lambda: getattr(owner, name, MISSING), write)
+
+
+def _plain(key: object) -> bool:
+    return isinstance(key, (str, int, float, bytes, bool)) or key is None

@@ -1,0 +1,232 @@
+"""A PyTorch model as a session: every forward from the same state, in the mode that is asked for."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import nn
+
+from bnaudit.description import Carrier, GraphInput, Part
+from bnaudit.measurement import Loaded
+from bnaudit.records import Record, replace
+from bnaudit.session import Batch, Held, Mode, NotPossibleError, Trace, Watch
+from bnaudit.torch_session import influence, modes
+from bnaudit.torch_session.failures import run_error
+from bnaudit.torch_session.memory import available_bytes, model_bytes
+from bnaudit.torch_session.object_graph import contents
+from bnaudit.torch_session.recording import LayerNames, Recorder
+from bnaudit.torch_session.state import Changed, State
+from bnaudit.torch_session.surroundings import default_dtype, quiet, seed_all
+from bnaudit.torch_session.tensors import dtype_name, floating_dtype, outputs, to_tensors
+from bnaudit.torch_session.wrappers import eagerly, has_compiled, unwrapped
+
+Trained = Callable[[nn.Module], Part | None]
+
+
+class Prepared(Record, eq=False):
+    """A model that was built or loaded, and what is known of it besides."""
+
+    model: nn.Module
+    carrier: Carrier
+    part: Part
+    modes: frozenset[Mode]
+    signatures: tuple[tuple[GraphInput, ...], ...] = ()
+    sample: Batch | None = None
+    dims: Mapping[str, tuple[int, int | None]] = MappingProxyType({})
+    fixed_batch: int | None = None
+    loaded: Loaded | None = None
+    remarks: tuple[str, ...] = ()
+    as_is: bool = False
+    """INFERENCE runs in the modes that the model came in."""
+    own: bool = True
+    """It is the user's live object: every bit of it is kept."""
+    device: str = "cpu"
+    describe: Callable[[nn.Module], Part] | None = None
+    """The part of the model as it is now."""
+    arranged: Callable[[tuple[object, ...], Mapping[str, object]], tuple[tuple[Any, ...], dict[str, Any]]] | None = None
+    """Rearranges flat inputs into what the model's call takes."""
+
+
+class TorchSession:
+    """See `bnaudit.session.Session`. `close` puts the model back as it came."""
+
+    def __init__(self, prepared: Prepared, *, double: bool = False) -> None:
+        self.runner = f"PyTorch {torch.__version__.partition('+')[0]}"
+        self.carrier = prepared.carrier
+        self.part = prepared.part
+        self.modes = prepared.modes
+        self.signatures = prepared.signatures
+        self.sample = prepared.sample
+        self.dims = prepared.dims
+        self.fixed_batch = prepared.fixed_batch
+        self.loaded = prepared.loaded
+        self.remarks = prepared.remarks
+        self.has_production_form = has_compiled(prepared.model)
+        self._prepared = prepared
+        self._model = prepared.model
+        self._inner = unwrapped(prepared.model)
+        self._double = double
+        self._floating = floating_dtype(prepared.model)
+        self._names = LayerNames.of(prepared.model)
+        limit = None if prepared.own else _quarter()
+        self._base = State(prepared.model, limit=limit)
+        self._states: dict[Mode, State] = {Mode.AS_SAVED: self._base}
+        if prepared.as_is:
+            self._states[Mode.INFERENCE] = self._base
+        self._mode: Mode | None = None
+        self._pending: Changed | None = None
+
+    def close(self) -> None:
+        """Put the model back, bit for bit."""
+        self._mode = None
+        self._base.restore()
+
+    def run(
+        self,
+        batch: Batch,
+        mode: Mode = Mode.INFERENCE,
+        watch: Watch = Watch.CALLS,
+        *,
+        restored: bool = True,
+        seed: int | None = None,
+        hold: tuple[Held, ...] = (),
+    ) -> Trace:
+        """One forward; see `Session`. Raises RunError when the model raises, NotPossibleError for a mode it has not."""
+        state = self._enter(mode, restored)
+        args, kwargs = self._inputs(batch)
+        if seed is not None:
+            seed_all(seed)
+        with torch.no_grad():
+            if watch is Watch.NOTHING:
+                values = self._called(self._model, args, kwargs, None)
+                return Trace(outputs=outputs(values), compute_dtype=self._compute_dtype())
+            recorder = self._recorder(batch, watch, hold)
+            values = self._called(self._inner, args, kwargs, recorder)
+            returned = outputs(values)
+        changes = self._looked_at(state) if restored else ()
+        return Trace(
+            outputs=returned,
+            norm_calls=tuple(recorder.norm_calls),
+            random_calls=tuple(recorder.random_calls),
+            operators=tuple(recorder.operators),
+            changes=changes,
+            compute_dtype=recorder.compute_dtype,
+        )
+
+    def trained(self) -> Part | None:
+        """The part after `model.train()` as the user wrote it; None where there is no train()."""
+        if Mode.TRAINING_NORMS not in self.modes or self._prepared.describe is None:
+            return None
+        self._leave()
+        self._base.restore()
+        try:
+            self._model.train()
+            return self._prepared.describe(self._model)
+        finally:
+            self._base.restore()
+
+    @contextmanager
+    def double(self) -> Iterator[TorchSession]:
+        """A copy of the model computing in float64; see `Session`."""
+        self._leave()
+        self._base.restore()
+        needed, there = 3 * model_bytes(self._model), available_bytes()
+        if there is not None and needed > there:
+            raise NotPossibleError(f"memory is short for a float64 copy ({needed >> 20} of {there >> 20} MiB)")
+        if self._floating is None:
+            raise NotPossibleError("the model has no floating parameters that could be float64")
+        try:
+            with quiet(), torch.no_grad():  # a script copies its parameters by an operator
+                doubled = copy.deepcopy(self._inner)
+                for _, module in contents(doubled).modules:
+                    module.double()
+        except Exception as error:
+            raise NotPossibleError(f"the model cannot be copied as float64: {type(error).__name__}: {error}") from error
+        session = TorchSession(replace(self._prepared, model=doubled, own=True), double=True)
+        yield session
+
+    def influence(self, batch: Batch) -> float:
+        """See `Session`. Raises NotPossibleError without floating inputs, or when memory is short."""
+        self._enter(Mode.INFERENCE, True)
+        args, kwargs = self._inputs(batch)
+        try:
+            return influence.influence(
+                self._inner, args, kwargs, batch, lambda: self._called(self._inner, args, kwargs, None)
+            )
+        finally:
+            self._leave()
+
+    def _enter(self, mode: Mode, restored: bool) -> State:
+        """Put the model into the mode, in the state that this mode began with unless it goes on in the same one."""
+        if mode not in self.modes:
+            raise NotPossibleError(f"the {self.carrier.value} cannot run in the mode {mode.value!r}")
+        state = self._states.get(mode)
+        if state is None:
+            state = self._made(mode)
+        if restored or self._mode is not mode:
+            state.restore(self._pending if self._mode is mode else None)
+        self._mode, self._pending = mode, None
+        return state
+
+    def _leave(self) -> None:
+        """Forget what is known of the state: the next run restores all of it."""
+        self._mode, self._pending = None, None
+
+    def _made(self, mode: Mode) -> State:
+        self._leave()
+        self._base.restore()
+        try:
+            if mode is Mode.INFERENCE:
+                if self.carrier is not Carrier.PROGRAM:
+                    self._model.eval()
+            else:
+                modes.train_norms(self._model, self.part)
+        except Exception as error:
+            raise run_error(error, None) from error
+        state = State(self._model, like=self._base) if self._base.found().any() else self._base
+        self._states[mode] = state
+        return state
+
+    def _looked_at(self, state: State) -> tuple[Any, ...]:
+        self._pending = state.found()
+        return self._pending.described()
+
+    def _inputs(self, batch: Batch) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        floating = torch.float64 if self._double else self._floating
+        args: Any = to_tensors(tuple(batch.args), self._prepared.device, floating)
+        kwargs: Any = to_tensors(dict(batch.kwargs), self._prepared.device, floating)
+        return (args, kwargs) if self._prepared.arranged is None else self._prepared.arranged(args, kwargs)
+
+    def _recorder(self, batch: Batch, watch: Watch, hold: tuple[Held, ...]) -> Recorder:
+        return Recorder(
+            self._model, self._names, watch=watch, size=batch.size, anchors=batch.anchors, axis=batch.axis, hold=hold
+        )
+
+    def _called(
+        self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], recorder: Recorder | None
+    ) -> Any:
+        """What the model returns. Raises RunError; after any exception the state is not known."""
+        dtype = torch.float64 if self._double else torch.get_default_dtype()
+        watching: AbstractContextManager[object] = recorder if recorder is not None else quiet()
+        try:
+            with quiet(), default_dtype(dtype), eagerly(recorder is not None and self.has_production_form), watching:
+                return model(*args, **kwargs)
+        except Exception as error:
+            self._leave()
+            raise run_error(error, recorder.current if recorder is not None else None) from error
+        except BaseException:
+            self._leave()
+            raise
+
+    def _compute_dtype(self) -> str:
+        return dtype_name(self._floating) if self._floating is not None else "float32"
+
+
+def _quarter() -> int | None:
+    there = available_bytes()
+    return None if there is None else there // 4

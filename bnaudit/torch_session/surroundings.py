@@ -1,0 +1,94 @@
+"""What a run may disturb outside the model: random generators, thread settings, torch's global switches."""
+
+from __future__ import annotations
+
+import random
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+
+class _Generators:
+    """The states of Python's, NumPy's and torch's global generators."""
+
+    def __init__(self) -> None:
+        self._python = random.getstate()
+        self._numpy = np.random.get_state()
+        self._torch = torch.get_rng_state()
+        used = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        self._cuda = torch.cuda.get_rng_state_all() if used else None
+
+    def restore(self) -> None:
+        random.setstate(self._python)
+        np.random.set_state(self._numpy)
+        torch.set_rng_state(self._torch)
+        if self._cuda is not None:
+            torch.cuda.set_rng_state_all(self._cuda)
+
+
+class _Switches:
+    """Settings of torch that a model's code may change."""
+
+    def __init__(self) -> None:
+        self._threads = torch.get_num_threads()
+        self._grad = torch.is_grad_enabled()
+        self._dtype = torch.get_default_dtype()
+        self._deterministic = torch.are_deterministic_algorithms_enabled()
+        self._warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+        self._precision = torch.get_float32_matmul_precision()
+        self._cudnn = (torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic)
+        self._anomaly = torch.is_anomaly_enabled()
+        self._path = list(sys.path)
+
+    def restore(self) -> None:
+        if torch.get_num_threads() != self._threads:
+            torch.set_num_threads(self._threads)
+        torch.set_grad_enabled(self._grad)
+        torch.set_default_dtype(self._dtype)
+        torch.use_deterministic_algorithms(self._deterministic, warn_only=self._warn_only)
+        if torch.get_float32_matmul_precision() != self._precision:
+            torch.set_float32_matmul_precision(self._precision)
+        torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = self._cudnn
+        torch.autograd.set_detect_anomaly(self._anomaly)
+        sys.path[:] = self._path
+
+
+@contextmanager
+def kept_surroundings() -> Iterator[None]:
+    """Puts generators and settings back on leaving, also after an exception or Ctrl-C."""
+    kept = (_Generators(), _Switches())
+    try:
+        yield
+    finally:
+        for part in kept:
+            part.restore()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No warnings of the model's or of torch's on the user's terminal."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def seed_all(seed: int) -> None:
+    """Seed Python's, NumPy's and torch's global generators."""
+    random.seed(seed)
+    np.random.seed(seed % (1 << 32))
+    torch.manual_seed(seed)
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Floating tensors made inside get this dtype, unless they ask for another."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
