@@ -26,9 +26,9 @@ FEWEST_SAMPLES = 16
 """Below, a gap is not judged."""
 
 
-def uses_batch(trace: Trace) -> bool:
-    """Whether a norm in training mode took the batch's statistics: one that its own train() keeps in eval does not."""
-    return any(call.uses_batch for call in trace.norm_calls)
+def normalizes_with_batch(trace: Trace) -> bool:
+    """Whether a norm took the batch's statistics: one that its model's own train() keeps in eval mode does not."""
+    return any(call.kind.is_batch and call.uses_batch and call.mixes_samples is not False for call in trace.norm_calls)
 
 
 def mode_gap(experiment: Experiment) -> Gap | None:

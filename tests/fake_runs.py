@@ -68,6 +68,10 @@ class Net:
     wrong_at_one: float = 0.0
     product_with_zero: bool = False
     """Companions times 0 are added."""
+    by_position: float = 0.0
+    """What a row's output grows by with its position in the batch."""
+    shared: bool = False
+    """Both norms are one layer."""
     unseen: bool = False
     """Its norm operators cannot be seen."""
     stored: dict[str, tuple[Array, Array]] = field(default_factory=dict)
@@ -138,7 +142,7 @@ class FakeSession:
         self._trained = trained
         self._calls, self._generator = 0, np.random.default_rng()
         layers = [
-            batch_norm(name, running_mean=None, running_var=None, num_batches_tracked=None, tracks_statistics=False)
+            batch_norm(name, mean=None, var=None, counter=None, tracks_statistics=False)
             if name in self.net.by_configuration
             else batch_norm(name)
             for name in NORMS
@@ -225,6 +229,7 @@ class Forward:
         features = self._operator("spread", features, self._meet(features))
         logits = self._operator("head", features, features @ weights()[2] * net.head)
         logits = self._draw(logits) + calls * (0.5 if net.history else 0.0)
+        logits = logits + net.by_position * np.arange(self.batch.size)[:, None]
         if self.batch.size == 1:
             logits = logits + net.wrong_at_one
         return (self._output(logits),)
@@ -264,7 +269,7 @@ class Forward:
             NormCall(
                 index=index,
                 place=Place(module=name, class_name="BatchNorm1d", operator="aten.native_batch_norm"),
-                layer=name,
+                layer="one" if self.net.shared else name,
                 kind=NormKind.BATCH,
                 uses_batch=used,
                 mixes_samples=used,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bnaudit.experiment import Experiment
 from bnaudit.measurement import Answer, Gap, Measurement, NormSize
-from bnaudit.mode_gap import FEWEST_SAMPLES, is_gap, mode_gap, uses_batch
+from bnaudit.mode_gap import FEWEST_SAMPLES, is_gap, mode_gap, normalizes_with_batch
 from bnaudit.probes import Probe
 from bnaudit.received import layer_statistics, reused_norms
 from bnaudit.results import Outcome, Question
@@ -44,11 +44,11 @@ def _answer(experiment: Experiment, gap: Gap | None) -> tuple[Outcome, str, str]
         if not experiment.has_norms_of_two_modes:
             return Outcome.PASSED, experiment.training_why, ""
         return Outcome.NOT_CHECKED, experiment.training_why, "a model that can be put into training mode"
-    if not uses_batch(training):
-        return Outcome.PASSED, "the norms keep their statistics in train(), too", ""
+    if not normalizes_with_batch(training):
+        return Outcome.PASSED, "no norm uses the batch in train() either", ""
     if experiment.feed.synthetic:
         return Outcome.NOT_CHECKED, "synthetic input: sizes are not evidence", "real inputs: --inputs"
-    if any(call.uses_batch and call.kind.is_batch and call.mixes_samples for call in experiment.base.norm_calls):
+    if normalizes_with_batch(experiment.base):
         return Outcome.INCONCLUSIVE, "eval mode normalizes with the batch, too", ""
     if gap is None:
         return Outcome.INCONCLUSIVE, "no floating output differs between anchors", "inputs that differ"

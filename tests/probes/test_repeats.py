@@ -1,0 +1,40 @@
+"""Random, history-dependent, or neither; and equal rows."""
+
+from __future__ import annotations
+
+from fake_runs import Net, measured
+
+from bnaudit.measurement import IdenticalRows, Repeat
+from bnaudit.shifts import Band, band
+
+
+def repeat(net: Net) -> Repeat:
+    (found,) = [entry for entry in measured("repeats", net) if isinstance(entry, Repeat)]
+    return found
+
+
+def test_a_model_that_repeats_itself_is_not_run_a_third_time() -> None:
+    found = repeat(Net())
+    assert found.in_a_row.exact and found.restored is None
+
+
+def test_history_is_gone_when_the_state_is_restored() -> None:
+    found = repeat(Net(history=True))
+    assert band(found.in_a_row) is Band.LEAK and found.restored is not None and found.restored.exact
+
+
+def test_randomness_stays_when_the_state_is_restored() -> None:
+    found = repeat(Net(random=True))
+    assert found.restored is not None and band(found.restored) is Band.LEAK
+    assert [call.place.module for call in found.random] == ["drop"]
+
+
+def test_equal_rows_are_compared_but_not_in_a_model_that_draws() -> None:
+    (rows,) = [entry for entry in measured("repeats") if isinstance(entry, IdenticalRows)]
+    assert rows.shift.exact and rows.double is None
+    assert not any(isinstance(entry, IdenticalRows) for entry in measured("repeats", Net(random=True)))
+
+
+def test_rows_that_differ_by_position_are_tried_in_float64() -> None:
+    (rows,) = [entry for entry in measured("repeats", Net(by_position=0.1)) if isinstance(entry, IdenticalRows)]
+    assert band(rows.shift) is Band.LEAK and rows.double is not None and rows.double.dtype == "float64"
