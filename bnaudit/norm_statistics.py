@@ -169,7 +169,8 @@ def student(samples: int) -> float:
 
     Student's quantile ÷ the normal one at z = 4, t = √(ν·(exp((z·(8ν + 3)/(8ν + 1))² / ν) − 1)) with ν = samples − 1
     (D. L. Wallace, "Bounds on normal approximations to Student's and the chi-square distributions", Annals of
-    Mathematical Statistics 30, 1959, inverted; at most 2 % too large from 8 samples on): 2.15 for 8 samples, 1.37 for 16, 1.16 for 32.
+    Mathematical Statistics 30, 1959, inverted; at most 2 % too large from 8 samples on): 2.15 for 8 samples, 1.37 for
+    16, 1.16 for 32.
     """
     free = samples - 1
     return math.sqrt(free * math.expm1((4 * (8 * free + 3) / (8 * free + 1)) ** 2 / free)) / 4
