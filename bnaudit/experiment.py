@@ -85,17 +85,21 @@ class Experiment:
 
     @cached_property
     def swapped(self) -> Trace:
-        """Companions exchanged."""
-        return self._planned("companions swapped", self.feed.swapped)
+        """Companions exchanged; `base` where there are none."""
+        return self._planned("companions swapped", self.feed.swapped) if self.has_companions else self.base
 
     @cached_property
     def scaled(self) -> Trace | None:
-        """Companions × 100; None when the model refuses them."""
+        """Companions × 100; None where there are none, or when the model refuses them."""
+        if not self.has_companions:
+            return None
         return self._tolerated(lambda: self._planned("companions × 100", self.feed.scaled))
 
     @cached_property
     def alone(self) -> Trace | None:
         """One anchor; None when the model raised, see `alone_raised`."""
+        if not self.has_companions:
+            return self.base
         try:
             return self._planned("an anchor alone", self.feed.alone)
         except RunError as error:
@@ -111,7 +115,9 @@ class Experiment:
 
     @cached_property
     def training_swapped(self) -> Trace | None:
-        """The same with companions swapped."""
+        """The same with companions swapped; None also where there are none."""
+        if not self.has_companions:
+            return None
         return self._trained("norms in training mode, companions swapped", self.feed.swapped)
 
     training_why: str = ""
@@ -170,13 +176,18 @@ class Experiment:
     @cached_property
     def deciding(self) -> tuple[Trace, Trace, Trace | None]:
         """`base`, `swapped` and `scaled`, with seeds reset before each when the model draws random numbers."""
-        if not self.random:
+        if not self.random or not self.has_companions:
             return self.base, self.swapped, self.scaled
         base = self.extra("the batch, seeded", self.feed.base, seed=self.seed)
         swapped = self.extra("companions swapped, seeded", self.feed.swapped, seed=self.seed)
         return base, swapped, self._tolerated(lambda: self.extra("× 100, seeded", self.feed.scaled, seed=self.seed))
 
     # Rows
+
+    @property
+    def has_companions(self) -> bool:
+        """False for a batch of one, which leaves nothing to exchange."""
+        return self.feed.base.size > 1
 
     @cached_property
     def axes(self) -> Axes:
@@ -252,9 +263,10 @@ class Experiment:
         self._progress.forward(name, made + 1, max(self._expected() + self.extra_forwards, made + 1))
 
     def _expected(self) -> int:
-        trains = 2 if Mode.TRAINING_NORMS in self.session.modes and self._has_two_statistics else 0
         more = (Mode.AS_SAVED in self.session.modes) + self.session.has_production_form
-        return 5 + trains + more
+        if Mode.TRAINING_NORMS in self.session.modes and self._has_two_statistics:
+            more += 1 + self.has_companions
+        return more + (5 if self.has_companions else 2)
 
     @cached_property
     def has_norms_of_two_modes(self) -> bool:

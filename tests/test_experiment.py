@@ -43,6 +43,11 @@ def test_a_model_without_norms_ends_early() -> None:
     assert not any(run["mode"] is Mode.TRAINING_NORMS for run in session.runs)
 
 
+def test_a_batch_of_one_has_nothing_to_exchange() -> None:
+    experiment, session = everything(feed=FakeFeed(1), fixed_batch=1)
+    assert experiment.forwards == 3 == len(session.runs)
+
+
 @pytest.mark.parametrize(
     "net",
     [

@@ -50,16 +50,20 @@ def _answer(experiment: Experiment, gap: Gap | None) -> tuple[Outcome, str, str]
         return Outcome.NOT_CHECKED, "synthetic input: sizes are not evidence", "real inputs: --inputs"
     if normalizes_with_batch(experiment.base):
         return Outcome.INCONCLUSIVE, "eval mode normalizes with the batch, too", ""
+    if (samples := experiment.feed.samples) < FEWEST_SAMPLES:
+        return Outcome.INCONCLUSIVE, f"{_count(samples)}, {FEWEST_SAMPLES} are needed", "more samples: --inputs"
     if gap is None:
         return Outcome.INCONCLUSIVE, "no floating output differs between anchors", "inputs that differ"
-    if gap.samples < FEWEST_SAMPLES:
-        return Outcome.INCONCLUSIVE, f"{gap.samples} samples, {FEWEST_SAMPLES} are needed", "more samples: --inputs"
     figures = f"noise {gap.noise:.2g}; {gap.samples} samples"
     if is_gap(experiment, gap):
         return Outcome.FAILED, f"gap {gap.systematic:.2g} of the output's spread, {figures}", ""
     if gap.systematic > gap.noise:
         return Outcome.PASSED, f"no layer's statistics are off; gap {gap.systematic:.2g}, {figures}", ""
     return Outcome.PASSED, f"gap {gap.systematic:.2g} of the output's spread, {figures}", ""
+
+
+def _count(samples: int) -> str:
+    return "1 sample" if samples == 1 else f"{samples} samples"
 
 
 PROBE = Probe(name="train_eval_gap", measure=measure)
