@@ -55,7 +55,9 @@ def found(
     if not arrays:
         raise UnreadableError("there is no array of samples", where=whence, remedy="give arrays with a batch axis")
     wanted = _wanted(arrays, signature, given, whence, fixed)
-    size = next(array.shape[axis] for (_, array), axis in zip(arrays, wanted, strict=True) if axis is not None)
+    sized = [(array, axis) for (_, array), axis in zip(arrays, wanted, strict=True) if axis is not None]
+    array, axis = next((pair for pair in sized if not _is_square(pair[0])), sized[0])
+    size = array.shape[axis]
     if not size:
         shapes = described([array for _, array in arrays])
         raise UnreadableError(f"the inputs hold no sample: {shapes}", where=whence, remedy="give at least one")
@@ -91,6 +93,11 @@ def _declared_axis(path: str, array: Array, signature: tuple[GraphInput, ...], f
 
 
 def _shared(arrays: list[Array]) -> int:
-    """The first axis along which all arrays have the same size, else 0."""
+    """The first axis along which all arrays have the same size, else 0. Square matrices (causal masks) have no say."""
+    arrays = [array for array in arrays if not _is_square(array)] or arrays
     rank = min((array.ndim for array in arrays), default=1)
     return next((axis for axis in range(rank) if len({array.shape[axis] for array in arrays}) == 1), 0)
+
+
+def _is_square(array: Array) -> bool:
+    return array.ndim == 2 and array.shape[0] == array.shape[1]

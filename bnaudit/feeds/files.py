@@ -37,7 +37,7 @@ def read(path: Path) -> Any:
 
 def _remedy(error: Exception) -> str:
     text = str(error)
-    if "allow_pickle" in text or "Object arrays" in text:
+    if "allow_pickle" in text or "Python objects" in text:
         return "save plain arrays of numbers, since objects would have to be unpickled"
     if "weights_only" in text or "Weights only" in text:
         return "save tensors, tuples and dicts only, since anything else would have to be unpickled"

@@ -64,12 +64,13 @@ def guesses(
 
     Raises UsageError when `given` names a dimension that no signature has.
     """
-    signatures = tuple(dict.fromkeys(variant for signature in signatures or _ANY for variant in _variants(signature)))
+    declared = dict.fromkeys(variant for signature in signatures or _ANY for variant in _variants(signature))
+    signatures = tuple(dict.fromkeys((*declared, *_crossed(tuple(declared)))))
     _check_names(signatures, given, fixed)
     ranked: list[tuple[int, Guess]] = []
     for place, signature in enumerate(signatures):
         for step, guess in enumerate(_of_signature(signature, given, limits, fixed)):
-            ranked.append((3 * place + step, guess))
+            ranked.append((2 * place + step, guess))
     return [guess for _, guess in sorted(ranked, key=lambda entry: entry[0])][:most]
 
 
@@ -91,6 +92,14 @@ def _variants(signature: tuple[GraphInput, ...]) -> Iterator[tuple[GraphInput, .
     for dtype, shape in _SHAPES:
         if declared.dtype == "unknown" or ("int" in declared.dtype) == ("int" in dtype):
             yield _known(signature, first, dtype if declared.dtype == "unknown" else declared.dtype, shape)
+
+
+def _crossed(signatures: tuple[tuple[GraphInput, ...], ...]) -> Iterator[tuple[GraphInput, ...]]:
+    """Two inputs, each of another guess: a module's first layers may each belong to one of them."""
+    for one in signatures:
+        for other in signatures:
+            if len(one) == len(other) == 2 and one != other:
+                yield (one[0], other[1])
 
 
 def _is_declared(declared: GraphInput) -> bool:

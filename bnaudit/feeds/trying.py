@@ -12,7 +12,7 @@ from bnaudit.feeds.synthetic import generated, shown
 from bnaudit.run_options import RunOptions
 from bnaudit.session import Batch, NotPossibleError, RunError, Session, Watch
 
-MOST_TRIES = 24
+MOST_TRIES = 32
 _SECONDS = 30.0
 _SAMPLES = 2
 """Of a trial: some models that take several samples do not take one, and none takes long for two."""
