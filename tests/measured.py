@@ -10,6 +10,7 @@ from builders import description
 
 from bnaudit.description import Description
 from bnaudit.measurement import (
+    Answer,
     EvalDropout,
     EvalNorm,
     LayerStatistics,
@@ -21,7 +22,7 @@ from bnaudit.measurement import (
     StateInEval,
     Swap,
 )
-from bnaudit.results import Hit
+from bnaudit.results import Hit, Outcome, Question
 from bnaudit.rules import Case, load_rule
 from bnaudit.session import Place, RandomCall, StateChange
 
@@ -89,6 +90,11 @@ def swap(*places: Mixing, **fields: Any) -> Swap:
     """Companions exchanged in a model that leaks 0.5 of 2."""
     settings: dict[str, Any] = {"other": LARGE, "scaled": LARGE, "located": True, "leaks": True, **fields}
     return Swap(mixing=places, batch_size=16, companions=12, **settings)
+
+
+def neighbours(outcome: Outcome) -> Answer:
+    """What the run says of the neighbours."""
+    return Answer(question=Question.NEIGHBOURS, outcome=outcome, reason="shown")
 
 
 def eval_norm(module: str = "bn1", layer: str | None = "bn1", mixes: bool | None = True, **fields: Any) -> EvalNorm:

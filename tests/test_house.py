@@ -20,7 +20,7 @@ LEVELS = (
     ("description", "layer_names"),
     ("results", "session", "measurement", "arithmetic", "name_patterns", "modes", "pickle_names", "finiteness"),
     ("worked_arithmetic", "initial_state", "averaged_weights", "run_options", "shifts"),
-    ("shift_wording", "places", "gap_limits", "mixing_causes", "single_samples"),
+    ("shift_wording", "places", "gap_limits", "mixing_causes", "single_samples", "run_proofs"),
     ("feeds", "run_objects"),
     ("norm_statistics", "experiment", "location", "tie_break", "swap", "received", "mode_gap", "mixing"),
     ("reading",),

@@ -38,7 +38,8 @@ leaves Dropout in training form, so that only the dropouts are reported. Where `
 ## Limits
 
 - Instance norm and weight standardization run the same operator in training form on a batch axis that a view made 1;
-  they mix no samples and are not reported. Where the graph does not settle that, there is only a note.
+  they mix no samples and are not reported. Where neither the graph nor a run settles
+  that, there is only a note.
 - Scripted code that computes its training argument obeys `eval()` and is not reported.
 - An operator that drops and whose probability is not in the graph is reported at medium confidence.
 - A batch norm that has no statistics to use is told by BN204 or BN211: exporting in eval mode would not help it.
@@ -52,6 +53,7 @@ from bnaudit.description import Carrier, ModeDependent, NormKind, NormLayer, Par
 from bnaudit.modes import drops_at_random, keeps_buffers, norm_in_training, other_in_training
 from bnaudit.results import Confidence, Hit, Question, Severity
 from bnaudit.rules import Case, rule
+from bnaudit.run_proofs import mixes_samples
 
 _ADVICE = {
     Carrier.GRAPH: "call model.eval() and export to ONNX again: the graph cannot be switched afterwards",
@@ -73,13 +75,13 @@ def exported_in_training_mode(case: Case) -> Iterator[Hit]:
             continue
         for layer in part.layers:
             if layer.graph_training:
-                yield from _norm(part, layer)
+                yield from _norm(part, layer, mixes_samples(case.measured, part.name, layer.name))
         for entry in part.mode_dependent:
             if entry.graph_training and drops_at_random(entry) is not False:
                 yield _other(part, entry)
 
 
-def _norm(part: Part, layer: NormLayer) -> Iterator[Hit]:
+def _norm(part: Part, layer: NormLayer, mixes: bool | None) -> Iterator[Hit]:
     if layer.tracks_statistics is False and not keeps_buffers(layer):
         return
     if layer.kind in (NormKind.BATCH, NormKind.SYNC_BATCH):
@@ -91,7 +93,7 @@ def _norm(part: Part, layer: NormLayer) -> Iterator[Hit]:
             value="training form",
             limit="inference form",
         )
-    elif layer.kind is NormKind.UNKNOWN:
+    elif layer.kind is NormKind.UNKNOWN and mixes is None:
         yield Hit(
             message="an operator in training form; the graph does not settle whether it normalizes over the batch",
             advice="compare the output for one input alone and with companions",

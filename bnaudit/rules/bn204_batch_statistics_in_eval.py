@@ -34,7 +34,7 @@ can be marked as intended.
 
 - InstanceNorm without tracking is healthy and never reported: it looks at one sample only.
 - A subclass whose name says neither batch nor instance has the same attributes in both cases: a note, and verdict 3
-  stays open.
+  stays open, unless a run showed that no samples mix in it.
 - A state dict shows an affine-only layer and cannot say which of the three it is: see BN101.
 - Where the model was run and its samples were seen to mix in the layer, BN301 tells it, with the size of the effect.
 - When only the norms train (test-time adaptation), BN502 speaks; a SyncBatchNorm is told by BN210.
@@ -48,6 +48,7 @@ from bnaudit.description import NormKind, NormLayer, Part
 from bnaudit.modes import keeps_buffers
 from bnaudit.results import Confidence, Hit, Question, Severity
 from bnaudit.rules import Case, rule
+from bnaudit.run_proofs import mixes_samples
 
 _ADVICE = "turn track_running_stats on and run update_bn on training data, or use GroupNorm"
 
@@ -65,7 +66,7 @@ def batch_statistics_in_eval(case: Case) -> Iterator[Hit]:
             continue
         if layer.kind in (NormKind.BATCH, NormKind.SYNC_BATCH):
             yield _batch(part, layer)
-        elif layer.kind is NormKind.UNKNOWN:
+        elif layer.kind is NormKind.UNKNOWN and mixes_samples(case.measured, part.name, layer.name) is not False:
             yield _unknown(part, layer)
 
 

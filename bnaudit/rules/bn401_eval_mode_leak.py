@@ -58,10 +58,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bnaudit.description import NormKind
-from bnaudit.measurement import EvalDropout, EvalNorm, Measured, StateInEval, Swap
+from bnaudit.measurement import EvalDropout, EvalNorm, Measured, StateInEval
 from bnaudit.places import by_place, described, layer_at, norm_layer, trains_hidden
 from bnaudit.results import Confidence, Hit, Question, Severity
 from bnaudit.rules import Case, rule
+from bnaudit.run_proofs import neighbours_passed
 from bnaudit.session import Place
 from bnaudit.single_samples import refusal
 
@@ -99,7 +100,7 @@ def eval_mode_leak(case: Case) -> Iterator[Hit]:
 
 def _is_open(case: Case, measured: Measured, found: list[EvalNorm]) -> bool:
     """Whether it may mix samples, and neither the swap, its kind nor its moving statistics (BN402) tell."""
-    if any(swap.leaks is False for swap in measured.of(Swap)):
+    if neighbours_passed(measured):
         return False
     unknown = [norm for norm in found if norm.mixes is None]
     moving = {state.layer for state in measured.of(StateInEval) if state.depends_on_data}

@@ -15,8 +15,8 @@ before this layer is without effect, and no gradient flows back. The shapes fit,
 
     (x − mean) / √(variance + ε) · gamma + beta  =  (x − x) / √(0 + ε) · gamma + beta  =  beta
 
-GroupNorm(4, 4) on inputs of shape (N, 4) has one value in each group: its output is (0, 0, 0, 0) for every input.
-This is what automatic replacements of batch norm by GroupNorm make of a BatchNorm1d.
+GroupNorm(4, 4) on inputs of shape (N, 4) has one value in each group: its output is (0, 0, 0, 0), but for
+rounding, for every input. This is what automatic replacements of batch norm by GroupNorm make of a BatchNorm1d.
 
 ## How to fix
 

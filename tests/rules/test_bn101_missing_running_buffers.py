@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from builders import batch_norm, hits, part, tensor
+from builders import batch_norm, description, hits, part, tensor
+from measured import run_hits
 
 from bnaudit.description import Carrier, Evidence, NormKind, NormLayer
+from bnaudit.measurement import Loaded
 from bnaudit.records import replace
 from bnaudit.results import Confidence, Hit, Severity
 from bnaudit.rules import load_rule
@@ -200,3 +202,29 @@ def test_the_pages_arithmetic() -> None:
     norm.running_var.fill_(25)
     assert norm(torch.tensor([[30.0]], dtype=torch.float64)).item() == pytest.approx(2, abs=1e-5)
     assert lost == pytest.approx(30, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "ends"),
+    [
+        (
+            {"mean": None, "var": None, "counter": None},
+            "the given model tracks statistics here, the checkpoint has none",
+        ),
+        ({"var": None}, "the given model tracks statistics here, the checkpoint lacks a part of them"),
+    ],
+)
+def test_the_given_model_proves_it(left_out: dict[str, None], ends: str) -> None:
+    layer = batch_norm("bn1", evidence=Evidence.CLASS, tracks_statistics=True, **left_out)
+    subject = description(part([layer], carrier=Carrier.MODULE))
+    loaded = Loaded(model="net.py:build", matched=(), missing=("bn1",), unexpected=(), filled_counters=())
+    hit = only(run_hits(RULE, loaded, subject=subject))
+    assert hit.message.endswith(ends)
+    assert "given model" not in only(run_hits(RULE, subject=subject)).message
+    assert "given model" not in only(run_hits(RULE, loaded, subject=subject, part="ema")).message
+
+
+def test_the_given_model_clears_what_a_state_dict_leaves_open() -> None:
+    layer = bare("bn1", Evidence.CLASS, None, kind=NormKind.INSTANCE, tracks_statistics=False)
+    loaded = Loaded(model="net.py:build", matched=("bn1",), missing=(), unexpected=(), filled_counters=())
+    assert run_hits(RULE, loaded, subject=description(part([layer], carrier=Carrier.MODULE))) == []

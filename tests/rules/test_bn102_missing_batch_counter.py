@@ -5,10 +5,12 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from builders import batch_norm, hits, part, tensor
+from builders import batch_norm, description, hits, part, tensor
+from measured import run_hits
 
 from bnaudit import arithmetic
 from bnaudit.description import CUMULATIVE, Carrier, Evidence, NormKind, NormLayer
+from bnaudit.measurement import Loaded
 from bnaudit.results import Severity
 
 run = partial(hits, "bn102_missing_batch_counter")
@@ -74,3 +76,14 @@ def test_the_pages_arithmetic() -> None:
     lost = arithmetic.update(arithmetic.Running(np.array([5.0]), np.ones(1), 0), batch, CUMULATIVE)
     plain = arithmetic.update(arithmetic.Running(np.array([5.0]), np.ones(1), 0), batch, 0.1)
     assert [round(running.mean[0], 12) for running in (kept, lost, plain)] == [5.003, 8.0, 5.3]
+
+
+def test_a_load_that_filled_it_is_told() -> None:
+    layers = [batch_norm(name, counter=None, evidence=Evidence.CLASS) for name in ("module.bn1", "module.bn2")]
+    filled = ("bn1.num_batches_tracked",)
+    loaded = Loaded(model="net.py:build", matched=("bn1",), missing=filled, unexpected=(), filled_counters=filled)
+    subject = description(part(layers, carrier=Carrier.MODULE))
+    first, second = run_hits("bn102_missing_batch_counter", loaded, subject=subject)
+    assert "filled it in silently" in first.message
+    assert "silently" not in second.message
+    assert first.severity is second.severity is Severity.NOTE

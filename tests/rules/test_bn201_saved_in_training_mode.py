@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from builders import batch_norm, hits, part
+from builders import batch_norm, description, hits, part
+from measured import EXACT, LARGE, run_hits
 
 from bnaudit.description import Carrier, HiddenModule, ModeDependent, NormKind, NormLayer
+from bnaudit.measurement import AsSaved
 from bnaudit.results import Confidence, Hit, Severity
 
 RULE = "bn201_saved_in_training_mode"
@@ -126,3 +128,23 @@ def test_the_page_numbers_are_torchs() -> None:
     assert norm.running_var.item() == pytest.approx(1.19)
     assert training[0].item() == pytest.approx(-1.0, abs=1e-4)
     assert norm.eval()(torch.tensor([[6.0], [8.0]]))[0].item() == pytest.approx(4.61, abs=5e-3)
+
+
+def test_a_run_adds_how_far_the_outputs_moved() -> None:
+    subject = description(part([batch_norm(training=True)], name="model", carrier=Carrier.MODULE))
+    saved = AsSaved(shift=LARGE, random=False)
+    (hit,) = run_hits(RULE, saved, subject=subject, part="model")
+    says = (
+        "; as saved, the outputs differ from those in eval mode by 0.5 (0.25 of the largest output), 3 of 4 decisions"
+    )
+    assert hit.message.endswith(f"{says} flip")
+    (random,) = run_hits(RULE, AsSaved(shift=LARGE, random=True), subject=subject, part="model")
+    assert random.message.endswith(", and are random")
+
+
+@pytest.mark.parametrize("fields", [{"part": "ema"}, {"part": "model", "exact": True}])
+def test_another_part_and_equal_outputs_add_nothing(fields: dict[str, Any]) -> None:
+    subject = description(part([batch_norm(training=True)], name="model", carrier=Carrier.MODULE))
+    shift = EXACT if fields.pop("exact", False) else LARGE
+    (hit,) = run_hits(RULE, AsSaved(shift=shift, random=False), subject=subject, **fields)
+    assert "as saved" not in hit.message

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from builders import batch_norm, hits, part
+from builders import batch_norm, description, hits, part
+from measured import eval_norm, run_hits
 
 from bnaudit.description import Carrier, ModeDependent, NormKind
 from bnaudit.results import Confidence, Severity
@@ -86,3 +87,13 @@ def test_the_page_numbers_are_torchs() -> None:
     exported = torch.export.export(torch.nn.BatchNorm1d(1, affine=False), (torch.zeros(2, 1),)).module()
     assert exported(torch.tensor([[6.0], [8.0]]))[0].item() == pytest.approx(-1.0, abs=1e-4)
     assert exported(torch.tensor([[6.0], [4.0]]))[0].item() == pytest.approx(1.0, abs=1e-4)
+
+
+@pytest.mark.parametrize("mixes", [True, False])
+def test_a_run_settles_what_the_graph_does_not(mixes: bool) -> None:
+    """What mixes is then told as measured, by BN401."""
+    subject = description(
+        part([batch_norm("bn1", kind=NormKind.UNKNOWN, graph_training=True)], carrier=Carrier.PROGRAM)
+    )
+    assert not run_hits(RULE, eval_norm("bn1", mixes=mixes), subject=subject)
+    assert len(run_hits(RULE, eval_norm("bn1", mixes=None), subject=subject)) == 1

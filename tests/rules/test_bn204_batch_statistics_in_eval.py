@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from builders import batch_norm, hits, part
+from builders import batch_norm, description, hits, part
+from measured import eval_norm, run_hits
 
 from bnaudit.description import Carrier, NormKind, NormLayer
 from bnaudit.results import Confidence, Hit, Severity
@@ -70,3 +71,9 @@ def test_the_page_is_what_torch_does() -> None:
     assert norm(torch.tensor([[6.0], [4.0]]))[0].item() == pytest.approx(1.0, abs=1e-4)
     with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
         norm(torch.tensor([[6.0]]))
+
+
+@pytest.mark.parametrize(("mixes", "count"), [(False, 0), (None, 1)])
+def test_a_run_may_settle_what_the_class_does_not_say(mixes: bool | None, count: int) -> None:
+    subject = description(part([without_statistics(kind=NormKind.UNKNOWN)], carrier=Carrier.MODULE))
+    assert len(run_hits(RULE, eval_norm("bn", "bn", mixes=mixes), subject=subject)) == count

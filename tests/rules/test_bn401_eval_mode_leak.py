@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 from builders import batch_norm, description, part
-from measured import EXACT, eval_dropout, eval_norm, run_hits, state_in_eval, swap
+from measured import EXACT, eval_dropout, eval_norm, neighbours, run_hits, state_in_eval, swap
 
 from bnaudit.description import Carrier, HiddenModule, NormKind
-from bnaudit.results import Confidence, Severity
+from bnaudit.results import Confidence, Outcome, Severity
 
 RULE = "bn401_eval_mode_leak"
 
@@ -44,8 +44,14 @@ def test_functional_calls_of_one_module_are_one_hit() -> None:
 @pytest.mark.parametrize("mixes", [False, None])
 def test_a_norm_that_mixes_nothing_is_silent(mixes: bool | None) -> None:
     """Instance norm and weight standardization."""
+    assert not run_hits(RULE, eval_norm(mixes=mixes), neighbours(Outcome.PASSED))
+
+
+def test_an_exact_swap_that_proves_nothing_leaves_it_open() -> None:
+    """A zero-initialised head, say."""
     exact = swap(other=EXACT, scaled=EXACT, leaks=False)
-    assert not run_hits(RULE, eval_norm(mixes=mixes), exact)
+    (hit,) = run_hits(RULE, eval_norm(mixes=None), exact, neighbours(Outcome.INCONCLUSIVE))
+    assert hit.undecided
 
 
 def test_a_norm_that_uses_the_batch_by_configuration_is_another_rule() -> None:

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from builders import batch_norm, hits, part
+from builders import batch_norm, description, hits, part
+from measured import run_hits
 
 from bnaudit.description import CUMULATIVE, Carrier, NormKind, NormLayer
+from bnaudit.measurement import Trained
 from bnaudit.results import Confidence, Hit
 
 RULE = "bn501_frozen_weights_updating_buffers"
@@ -106,3 +108,28 @@ def test_the_page_numbers_are_torchs(forwards: int, mean: float, variance: float
     assert norm.running_mean.item() == pytest.approx(mean, abs=5e-3)
     assert norm.running_var.item() == pytest.approx(variance, abs=5e-3)
     assert (norm.weight.item(), norm.bias.item()) == (1.0, 0.0)
+
+
+def live_hits(saved: NormLayer, trained: NormLayer, **fields: Any) -> list[Hit]:
+    settings: dict[str, Any] = {"carrier": Carrier.MODULE, "trainable": 2, **fields}
+    subject = description(part([saved], name="model", carrier=Carrier.MODULE, trainable=2))
+    return run_hits(RULE, Trained(part=part([trained], **settings)), subject=subject, part="model")
+
+
+def test_a_model_saved_in_eval_mode_whose_train_updates_frozen_norms_is_found() -> None:
+    (hit,) = live_hits(frozen(training=False), frozen())
+    assert (hit.layer, hit.part) == ("backbone.bn", "model")
+    assert "model.train() puts it in training mode" in hit.message
+
+
+def test_a_backbone_whose_own_train_keeps_its_norms_in_eval_is_silent() -> None:
+    assert not live_hits(frozen(), frozen(training=False))
+
+
+def test_a_run_where_nothing_trains_is_silent() -> None:
+    assert not live_hits(frozen(), frozen(), trainable=0)
+
+
+def test_without_a_measured_train_the_file_decides() -> None:
+    subject = description(part([frozen()], carrier=Carrier.MODULE, trainable=2))
+    assert len(run_hits(RULE, subject=subject)) == 1

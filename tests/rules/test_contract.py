@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any
 
 import jsonschema
 import numpy as np
 import pytest
 from builders import batch_norm, description, part
+from finding_words import MOST_SEVERE, check_words
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain import plain
@@ -23,13 +23,12 @@ from bnaudit.auditing import conclude
 from bnaudit.description import Carrier, Description, Evidence, NormKind, NormLayer, Part
 from bnaudit.records import replace
 from bnaudit.reports import View, renderer
-from bnaudit.results import Confidence, Hit, Report, Severity
+from bnaudit.results import Confidence, Hit, Report
 from bnaudit.rules import Case, Rule, rules
 from bnaudit.settings import Settings
 
 RULES = tuple(rules())
 SCHEMA = json.loads(files("bnaudit.reports").joinpath("report-1.schema.json").read_text(encoding="utf-8"))
-MOST_SEVERE = {Confidence.LOW: Severity.NOTE, Confidence.MEDIUM: Severity.WARNING, Confidence.HIGH: Severity.ERROR}
 
 pytestmark = pytest.mark.filterwarnings("error")
 """A warning from NumPy would stand between the user and the report."""
@@ -124,19 +123,3 @@ def test_all_rules_word_their_findings_alike() -> None:
     found += [finding for odd in odd_parts() for finding in conclude(description(odd), Settings(), RULES).findings]
     for finding in found:
         check_words(finding.rule, finding.message, finding.advice)
-
-
-def check_words(rule: str, message: str, advice: str) -> None:
-    """One line each, no full stop: reports put the message behind the layers and the advice behind an arrow."""
-    for text in (message, advice):
-        assert text.strip() == text != "", (rule, text)
-        assert len(text.splitlines()) == 1, (rule, text)
-        assert not text.endswith((".", ":", ";", ",")), (rule, text)
-    assert not begins_a_sentence(advice), (rule, advice)
-    assert not begins_a_sentence(message), (rule, message)
-
-
-def begins_a_sentence(text: str) -> bool:
-    """Whether the first word is written as at the start of a sentence: `Load` and not `NaN`, `BatchNorm2d` or `x`."""
-    first: Any = text.split(maxsplit=1)[0]
-    return first.isalpha() and first[0].isupper() and (first[1:].islower() or len(first) == 1)
