@@ -1,0 +1,154 @@
+"""What one normalization operator normalizes over and with, read from its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from bnaudit.description import NormKind
+from bnaudit.torch_session.moments import as_float64
+from bnaudit.torch_session.operators import Normalization, Statistics
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float64]
+
+
+class Extent(NamedTuple):
+    """What one statistic covers."""
+
+    mixes: bool | None
+    channels: int
+    per_statistic: int
+    per_sample: int
+
+
+class Reading(NamedTuple):
+    """A normalization operator's arguments, whatever it calls them."""
+
+    kind: NormKind
+    uses_batch: bool
+    activation: torch.Tensor
+    weight: torch.Tensor | None
+    bias: torch.Tensor | None
+    running_mean: torch.Tensor | None
+    running_var: torch.Tensor | None
+    eps: float | None
+    momentum: float | None
+    updates: bool
+    extent: Extent
+
+
+def read(
+    norm: Normalization, values: Mapping[str, Any], *, size: int, layer_kind: NormKind | None, is_parameter: bool
+) -> Reading:
+    """`layer_kind`: of the innermost module; `is_parameter`: the operator normalizes a parameter, not an activation."""
+    activation = _first(values, "input", "qx", "X", "x")
+    mean, var = _first(values, "running_mean", "mean"), _first(values, "running_var", "var", "invstd")
+    uses_batch = _uses_batch(norm, values)
+    kind = norm.kind
+    if kind is NormKind.BATCH:
+        kind = _batch_or_instance(activation.shape, size, layer_kind, is_parameter, stored=mean is not None)
+    if norm.statistics is Statistics.GIVEN:
+        mean = var = None
+    momentum = _first(values, "momentum", "exponential_average_factor")
+    return Reading(
+        kind=kind,
+        uses_batch=uses_batch,
+        activation=activation,
+        weight=_first(values, "weight"),
+        bias=_first(values, "bias"),
+        running_mean=mean if kind.is_batch or kind is NormKind.INSTANCE else None,
+        running_var=var if kind.is_batch or kind is NormKind.INSTANCE else None,
+        eps=_first(values, "eps", "epsilon"),
+        momentum=momentum,
+        updates=uses_batch and mean is not None and (kind.is_batch or kind is NormKind.INSTANCE),
+        extent=extent(kind, activation.shape, values, size, is_parameter, layer_kind),
+    )
+
+
+def stored(reading: Reading, size: int) -> tuple[Vector | None, Vector | None]:
+    """The running statistics that the operator got, (channels,), copied now: the kernel writes into them.
+
+    Instance norm repeats its layer's for every sample.
+    """
+    if reading.running_mean is None or reading.running_var is None or reading.running_mean.is_meta:
+        return None, None
+    mean, var = as_float64(reading.running_mean), as_float64(reading.running_var)
+    channels = reading.extent.channels
+    return (mean[:channels], var[:channels]) if len(mean) > channels else (mean, var)
+
+
+def extent(
+    kind: NormKind,
+    shape: Sequence[int],
+    values: Mapping[str, Any],
+    size: int,
+    is_parameter: bool,
+    layer_kind: NormKind | None,
+) -> Extent:
+    """By the shape alone, for samples in the first dimension or folded into it."""
+    if kind is NormKind.LAYER or kind is NormKind.RMS:
+        return _of_trailing(shape, values, size)
+    if kind is NormKind.GROUP:
+        return _of_groups(shape, values, size)
+    channels = shape[1] if len(shape) > 1 else 1
+    values_each = prod(shape) // max(channels, 1)
+    if kind is NormKind.INSTANCE:
+        mixes = False if is_parameter or layer_kind is NormKind.INSTANCE or channels % size == 0 else None
+        folded = shape[0] == 1 and channels % size == 0 and not is_parameter
+        own = channels // size if folded else channels
+        each = values_each // shape[0]
+        return Extent(mixes, own, each, each)
+    return Extent(_mixes(shape, size, layer_kind, is_parameter), channels, values_each, max(1, values_each // size))
+
+
+def _mixes(shape: Sequence[int], size: int, layer_kind: NormKind | None, is_parameter: bool) -> bool | None:
+    if is_parameter:
+        return False
+    if shape[0] % size:
+        return None
+    return True if size > 1 or layer_kind is not None else None
+
+
+def _batch_or_instance(
+    shape: Sequence[int], size: int, layer_kind: NormKind | None, is_parameter: bool, *, stored: bool
+) -> NormKind:
+    """Instance norm and weight standardization run batch norm on a view (1, N·C, ...) or (1, C, ...)."""
+    if layer_kind in (NormKind.INSTANCE, NormKind.SYNC_BATCH, NormKind.BATCH):
+        return layer_kind
+    if is_parameter:
+        return NormKind.INSTANCE
+    return NormKind.INSTANCE if shape[0] == 1 and size > 1 and shape[1] % size == 0 else NormKind.BATCH
+
+
+def _of_trailing(shape: Sequence[int], values: Mapping[str, Any], size: int) -> Extent:
+    """Layer and RMS norm: statistics over the last dimensions, which may include the batch's."""
+    rank = len(values.get("normalized_shape") or (1,))
+    outer, each = shape[: len(shape) - rank], prod(shape[len(shape) - rank :])
+    if not outer:
+        return Extent(True if size > 1 else None, each, each, max(1, each // size))
+    mixes = False if prod(outer) % size == 0 else None
+    return Extent(mixes, each, each, each)
+
+
+def _of_groups(shape: Sequence[int], values: Mapping[str, Any], size: int) -> Extent:
+    groups = values.get("group", values.get("num_groups")) or 1
+    channels = shape[1] if len(shape) > 1 else 1
+    each = prod(shape[1:]) // groups
+    return Extent(False if shape[0] % size == 0 else None, channels, each, each)
+
+
+def _uses_batch(norm: Normalization, values: Mapping[str, Any]) -> bool:
+    if norm.statistics is Statistics.BY_FLAG:
+        return bool(_first(values, "training", "use_input_stats"))
+    return norm.statistics is not Statistics.STORED
+
+
+def _first(values: Mapping[str, Any], *names: str) -> Any:
+    return next((values[name] for name in names if values.get(name) is not None), None)
