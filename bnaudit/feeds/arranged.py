@@ -55,8 +55,7 @@ class Arranged:
         """`base` with companions × 100, or redrawn."""
         whole, rows = self._pool.take(self._choice.base), list(self._rows.companions)
         generator = np.random.default_rng([self._seed, 1])
-        changed = whole.with_arrays(scaled(array, rows, axis, generator) for array, axis in whole.arrays())
-        return self._batch(changed, self._rows.anchors)
+        return self._batch(scaled(whole, rows, generator), self._rows.anchors)
 
     @property
     def alone(self) -> Batch:

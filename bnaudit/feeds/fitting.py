@@ -47,8 +47,10 @@ def _written(declared: GraphInput) -> str:
 
 
 def fitted(tree: Any, session: Session, whence: str) -> tuple[Any, tuple[str, ...]]:
-    """The call (args, kwargs) with dtypes that the model declares, a batch axis where a single sample came without,
-    and remarks on both. Raises UnreadableError when rank, fixed sizes or number of inputs of a graph differ."""
+    """The call (args, kwargs) with a batch axis where a single sample came without, and remarks on that.
+
+    Raises UnreadableError when rank, fixed sizes or number of inputs of a graph differ.
+    """
     signature = session.signatures[0] if session.signatures else ()
     if session.carrier is Carrier.GRAPH and len(tree[0]) != len(signature):
         raise UnreadableError(
@@ -66,6 +68,21 @@ def fitted(tree: Any, session: Session, whence: str) -> tuple[Any, tuple[str, ..
         leaf = _with_batch(leaf, declared, whence, remarks)
         if session.carrier in _EXACT:
             _check(leaf, declared, session, whence)
+        return leaf
+
+    return mapped(tree, changed), tuple(remarks)
+
+
+def cast(tree: Any, session: Session, whence: str) -> tuple[Any, tuple[str, ...]]:
+    """The call (args, kwargs) with dtypes that the model declares, and remarks where they are others."""
+    signature = session.signatures[0] if session.signatures else ()
+    paths = iter([path for path, _ in leaves(tree)])
+    remarks: list[str] = []
+
+    def changed(leaf: object) -> object:
+        declared = declared_for(next(paths), signature)
+        if declared is None or not isinstance(leaf, np.ndarray):
+            return leaf
         return _cast(leaf, declared, session, whence, remarks)
 
     return mapped(tree, changed), tuple(remarks)

@@ -12,7 +12,7 @@ from bnaudit.errors import UnreadableError
 from bnaudit.feeds.axes import found
 from bnaudit.feeds.calls import Call, calls
 from bnaudit.feeds.collating import Dataset
-from bnaudit.feeds.fitting import fitted
+from bnaudit.feeds.fitting import cast, fitted
 from bnaudit.feeds.lengths import Lengths
 from bnaudit.feeds.pools import Pool, collected
 from bnaudit.feeds.seeds import seeded
@@ -48,6 +48,7 @@ def open_given(session: Session, options: RunOptions, wanted: int) -> Given:
             given = _of_dataset(reader, source.dataset, wanted, generator)
         else:
             pool, remark = collected(reader.pools(source.batches), wanted, generator, source.name)
+            pool = reader.cast(pool)
             remarks = (*dict.fromkeys(reader.remarks), *((remark,) if remark else ()))
             total = reader.seen if reader.batches == 1 or pool.size < wanted else 0
             given = Given(source.name, pool, total, remarks)
@@ -60,7 +61,7 @@ def _of_dataset(reader: _Reader, dataset: Dataset, wanted: int, generator: np.ra
 
     def make(some: list[Any]) -> Pool:
         with seeded(reader.options.seed):
-            return reader.pool(dataset.batch(some))
+            return reader.cast(reader.pool(dataset.batch(some)))
 
     lengths = Lengths.of(samples, make) if dataset.may_pad else None
     samples = (samples if lengths is None else lengths.samples)[:wanted]
@@ -90,6 +91,12 @@ class _Reader:
             self.remarks += self.call.remarks
         return self._as_pool(self.call, batch, self.remarks)
 
+    def cast(self, pool: Pool) -> Pool:
+        """With the model's dtypes: only of the samples that were drawn."""
+        tree, said = cast(pool.tree, self.session, self.source.name)
+        self.remarks += said
+        return pool._replace(tree=tree)
+
     def _as_pool(self, call: Call, batch: object, remarks: list[str]) -> Pool:
         name, signature = self.source.name, self.session.signatures[0] if self.session.signatures else ()
         try:
@@ -112,7 +119,8 @@ class _Reader:
         for call in chain((first, second), ways):
             whole = self._as_pool(call, batch, [])
             some = whole.take([index % whole.size for index in range(self.session.fixed_batch or 2)])
-            if attempt(self.session, some.tree, some.size, some.axes.first) is None:
+            tree, _ = cast(some.tree, self.session, self.source.name)
+            if attempt(self.session, tree, some.size, some.axes.first) is None:
                 return call
         return first
 

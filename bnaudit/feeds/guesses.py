@@ -102,6 +102,22 @@ def _crossed(signatures: tuple[tuple[GraphInput, ...], ...]) -> Iterator[tuple[G
                 yield (one[0], other[1])
 
 
+def with_axis(signatures: tuple[tuple[GraphInput, ...], ...], axis: int | None) -> tuple[tuple[GraphInput, ...], ...]:
+    """The signatures with the batch on this axis, where a guess has it on another: (N, T, C) becomes (T, N, C)."""
+    if axis is None:
+        return signatures
+    return tuple(tuple(_moved(declared, axis) for declared in signature) for signature in signatures)
+
+
+def _moved(declared: GraphInput, axis: int) -> GraphInput:
+    shape = list(declared.shape or ())
+    batch = batch_dimension(tuple(shape))
+    if batch is None or axis >= len(shape) or isinstance(shape[axis], int):
+        return declared
+    shape[batch], shape[axis] = shape[axis], shape[batch] or "batch"
+    return replace(declared, shape=tuple(shape))
+
+
 def _is_declared(declared: GraphInput) -> bool:
     """Whether all sizes but the first are numbers."""
     return declared.shape is not None and all(isinstance(size, int) for size in declared.shape[1:])

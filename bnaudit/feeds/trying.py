@@ -7,7 +7,7 @@ from time import monotonic
 
 import numpy as np
 
-from bnaudit.feeds.guesses import Guess, guesses
+from bnaudit.feeds.guesses import Guess, guesses, with_axis
 from bnaudit.feeds.synthetic import generated, shown
 from bnaudit.run_options import RunOptions
 from bnaudit.session import Batch, NotPossibleError, RunError, Session, Watch
@@ -24,7 +24,7 @@ def first_that_runs(session: Session, options: RunOptions) -> Guess:
     Raises NotPossibleError, with what the model said to the likeliest guess, when none works.
     """
     most = session.fixed_batch
-    tried = guesses(session.signatures, options.dims, session.dims, MOST_TRIES, most)
+    tried = guesses(with_axis(session.signatures, options.axis), options.dims, session.dims, MOST_TRIES, most)
     end = monotonic() + min(_SECONDS, (options.budget or np.inf) / 2)
     said: tuple[str, str] | None = None
     for guess in tried:

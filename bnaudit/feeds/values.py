@@ -11,17 +11,29 @@ SCALE = 100.0
 """Companions are scaled up: scaled down they become denormal numbers, which are many times slower."""
 
 
-def is_continuous(array: Array) -> bool:
-    """Whether values can be scaled: floating or complex, and not a mask of 0 and 1 or of 0 and −inf."""
-    if array.dtype.kind not in "fc":
+def is_mask(array: Array) -> bool:
+    """Whether floating values are a mask, of 0 and 1 or of 0 and −inf."""
+    if array.dtype.kind != "f":
         return False
-    values = np.unique(array.reshape(-1)[:4096])
-    if len(values) != 2:
-        return True
-    return not (values[0] == 0 and values[1] == 1) and not (np.isneginf(values[0].real) and values[1] == 0)
+    zero = array == 0
+    return not zero.all() and bool((zero | (array == 1)).all() or (zero | np.isneginf(array)).all())
 
 
-def scaled(array: Array, rows: list[int], axis: int, generator: np.random.Generator) -> Array:
+def masks(pool: Pool) -> list[bool]:
+    """Which arrays with rows are masks; a single array is none (drawings may be black and white)."""
+    arrays = [array for array, _ in pool.arrays()]
+    return [len(arrays) > 1 and is_mask(array) for array in arrays]
+
+
+def scaled(pool: Pool, rows: list[int], generator: np.random.Generator) -> Pool:
+    """A copy with these rows × 100, or redrawn, see `_scaled`."""
+    flags = masks(pool)
+    return pool.with_arrays(
+        _scaled(array, rows, axis, mask, generator) for (array, axis), mask in zip(pool.arrays(), flags, strict=True)
+    )
+
+
+def _scaled(array: Array, rows: list[int], axis: int, mask: bool, generator: np.random.Generator) -> Array:
     """A copy with these rows × 100, where values are continuous and within what the dtype can hold.
 
     Integers are redrawn from the values that occur; booleans, masks and one number per sample (lengths, steps) change
@@ -30,9 +42,9 @@ def scaled(array: Array, rows: list[int], axis: int, generator: np.random.Genera
     turned = np.moveaxis(array.copy(), axis, 0)
     if not rows:
         return np.moveaxis(turned, 0, axis)
-    if is_continuous(array):
+    if array.dtype.kind in "fc" and not mask:
         turned[rows] = _times(turned[rows])
-    elif array.dtype.kind == "b" or array.dtype.kind in "fc" or array.ndim == 1:
+    elif mask or array.dtype.kind == "b" or array.ndim == 1:
         turned[rows] = turned[generator.permutation(len(turned))[: len(rows)]]
     else:
         turned[rows] = generator.choice(np.unique(array), turned[rows].shape)
@@ -53,18 +65,22 @@ def made_of(pool: Pool, count: int, generator: np.random.Generator) -> Pool:
     the sample's own standard deviation (1 for a constant sample); integers permuted within the sample."""
     rows = [index % pool.size for index in range(count)]
     copies = pool.take(rows)
-    return copies.with_arrays(_varied(array, axis, generator) for array, axis in copies.arrays())
+    flags = masks(copies)
+    return copies.with_arrays(
+        _varied(array, axis, mask, generator) for (array, axis), mask in zip(copies.arrays(), flags, strict=True)
+    )
 
 
-def _varied(array: Array, axis: int, generator: np.random.Generator) -> Array:
-    turned = np.moveaxis(array, axis, 0)
-    rows = [_varied_row(row, array, generator) for row in turned]
+def _varied(array: Array, axis: int, mask: bool, generator: np.random.Generator) -> Array:
+    if mask or array.dtype.kind == "b":
+        return array
+    rows = [_varied_row(row, generator) for row in np.moveaxis(array, axis, 0)]
     return np.ascontiguousarray(np.moveaxis(np.stack(rows).astype(array.dtype, copy=False), 0, axis))
 
 
-def _varied_row(row: Array, array: Array, generator: np.random.Generator) -> Array:
-    if array.dtype.kind == "b" or array.ndim == 1 or not is_continuous(array):
-        return generator.permutation(row.reshape(-1)).reshape(row.shape) if array.dtype.kind in "iu" else row
+def _varied_row(row: Array, generator: np.random.Generator) -> Array:
+    if row.dtype.kind in "iu":
+        return generator.permutation(row.reshape(-1)).reshape(row.shape)
     spread = float(np.std(row)) or 1.0
     rolled = np.roll(row, int(generator.integers(1, 8)), axis=-1) if row.ndim else row
     noise = generator.standard_normal(row.shape) * 0.2 + generator.normal() * 0.3

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -217,3 +219,22 @@ def test_inputs_that_a_graph_does_not_take_are_told_with_what_it_takes() -> None
 def test_a_single_sample_may_come_without_a_batch_axis() -> None:
     feed = feed_of(images(1)[0], FakeSession(takes((None, 1, 4, 4))))
     assert rows(feed.base).shape == (8, 1, 4, 4)
+
+
+def test_black_and_white_drawings_are_scaled_and_masks_beside_them_are_not() -> None:
+    drawings = (images(40) > 0.5).astype(np.float32)
+    assert np.max(rows(feed_of(drawings).scaled)) == 100
+    mask = np.tri(40, 6, dtype=np.float32)
+    both = feed_of((images(40), mask), FakeSession(takes((None, 1, 4, 4), (None, 6))))
+    assert np.max(both.scaled.args[1]) == 1  # type: ignore[call-overload]
+
+
+def test_only_drawn_samples_of_a_file_are_read_and_cast(tmp_path: Path) -> None:
+    path = tmp_path / "bytes.npy"
+    np.save(path, np.random.default_rng(0).integers(0, 256, (2000, 1, 64, 64), dtype=np.uint8))
+    tracemalloc.start()
+    feed = feed_of(path, FakeSession(takes((None, 1, None, None))), batch_size=4)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert rows(feed.base).dtype == np.float32
+    assert peak < path.stat().st_size / 2

@@ -162,3 +162,9 @@ def test_two_inputs_may_be_of_two_guesses() -> None:
     first, second = takes((None, 5), (None, 5)), takes((None, 3), (None, 3))
     batch = feed_of(FakeSession(first, second, accepts=lambda given: shape(given)[1:] + shape(given, 1)[1:] == (5, 3)))
     assert (shape(batch.base), shape(batch.base, 1)) == ((8, 5), (8, 3))
+
+
+def test_the_batch_axis_can_be_given_for_sequences() -> None:
+    feed = feed_of(FakeSession(takes((None, "length", 5)), accepts=lambda batch: shape(batch)[1:] == (2, 5)), axis=1)
+    assert shape(feed.base) == (32, 8, 5)
+    assert feed.base.axis == 1
