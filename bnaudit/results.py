@@ -254,9 +254,13 @@ class Report(Record, eq=False):
         return 0
 
     def __repr__(self) -> str:
-        found = {level.label: sum(f.severity is level for f in self.findings) for level in reversed(Severity)}
-        counted = ", ".join(_count(number, label) for label, number in found.items() if number) or "no findings"
-        parts = [_count(len(self.audits), "artifact"), counted, f"exit {self.exit_code()}"]
+        counted = []
+        for level in reversed(Severity):
+            found = [finding.rule for finding in self.findings if finding.severity is level]
+            ids = sorted(set(found))
+            if found:
+                counted.append(f"{_count(len(found), level.label)} ({', '.join([*ids[:4], *['…'][: len(ids) > 4]])})")
+        parts = [_count(len(self.audits), "artifact"), ", ".join(counted) or "no findings", f"exit {self.exit_code()}"]
         if self.unaudited:
             parts.insert(1, f"{len(self.unaudited)} not audited")
         return f"<Report: {' · '.join(parts)}>"

@@ -87,7 +87,7 @@ def test_its_colours_are_legible_on_light_and_on_dark_pages(page: str) -> None:
 
 def test_a_report_in_a_prompt_is_one_short_line(report: Report) -> None:
     text = repr(report)
-    assert text.startswith("<Report: 1 artifact · 1 not audited · 1 error")
+    assert text.startswith("<Report: 1 artifact · 1 not audited · 1 error (BN101) · ")
     assert text.endswith("exit 2>")
     assert len(text) < 100
     assert repr(Report(version="0", audits=())) == "<Report: 0 artifacts · no findings · exit 3>"
