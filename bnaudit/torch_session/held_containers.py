@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
+from operator import is_
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,6 +21,8 @@ class Difference(NamedTuple):
     suffix: str
     old: object
     new: object
+    held: Held | None = None
+    """Whose entry it is, where it is not the container's."""
 
 
 class _Missing:
@@ -61,18 +64,14 @@ class HeldDict:
     def is_changed(self) -> bool:
         """Whether a key or the object under a key is another, or their order."""
         target = self._target
-        if len(target) != len(self._keys):
-            return True
-        for (key, value), known, old in zip(dict.items(target), self._keys, self._values, strict=True):
-            if value is not old and not is_same(old, value):
-                return True
-            if key is not known and key != known:
-                return True
-        return False
+        if len(target) == len(self._keys) and all(map(is_, dict.values(target), self._values)):
+            return not all(map(is_, target, self._keys)) and list(target) != self._keys
+        keys = list(dict.keys(target))
+        return keys != self._keys or not all(map(is_same, self._values, dict.values(target)))
 
     def differences(self) -> Iterator[Difference]:
-        old = {id(key) if not _plain(key) else key: (key, value) for key, value in self._items}
-        new = {id(key) if not _plain(key) else key: (key, value) for key, value in dict.items(self._target)}
+        old = {_token(key): (key, value) for key, value in self._items}
+        new = {_token(key): (key, value) for key, value in dict.items(self._target)}
         for token in dict.fromkeys((*old, *new)):
             before, after = old.get(token), new.get(token)
             key = (before or after or ("", None))[0]
@@ -81,14 +80,26 @@ class HeldDict:
                 yield Difference(f".{key}" if self.attributes else f"[{key!r}]" if _plain(key) else "[…]", *values)
 
     def restore(self) -> None:
-        target = self._target
-        if isinstance(target, OrderedDict):
-            OrderedDict.clear(target)
+        """Key by key: a module whose attributes are all gone for a moment would not survive Ctrl-C in that moment."""
+        target, kept = self._target, set(map(_token, self._keys))
+        for key in [key for key in target if _token(key) not in kept]:
+            del target[key]
+        for key, value in self._items:
+            if key not in target or dict.__getitem__(target, key) is not value:
+                _put(target, key, value)
+        if list(target) != self._keys:
+            target.clear()
             for key, value in self._items:
-                OrderedDict.__setitem__(target, key, value)
-            return
-        dict.clear(target)
-        dict.update(target, self._items)
+                _put(target, key, value)
+
+
+def _put(target: dict[Any, Any], key: object, value: object) -> None:
+    """As dict itself does it, whatever a subclass makes of it."""
+    (OrderedDict if isinstance(target, OrderedDict) else dict).__setitem__(target, key, value)
+
+
+def _token(key: object) -> object:
+    return key if _plain(key) else id(key)
 
 
 class HeldSequence:
@@ -141,6 +152,35 @@ class HeldSet:
     def restore(self) -> None:
         self._target.clear()
         self._target.update(self._items)
+
+
+Empty = tuple[Any, Held, str]
+"""A dict or set, whose it is, and as which attribute ("": its entries are attributes themselves)."""
+
+
+class HeldEmpties:
+    """Many dicts and sets with nothing in them, looked at together."""
+
+    __slots__ = ("_all", "_targets", "held")
+
+    def __init__(self, empties: list[Empty]) -> None:
+        self._all = empties
+        self._targets = [target for target, _, _ in empties]
+        self.held = Held("", "attribute", "")
+
+    def is_changed(self) -> bool:
+        return any(self._targets)
+
+    def differences(self) -> Iterator[Difference]:
+        for target, held, key in self._all:
+            for name in target:
+                suffix = f".{key}[{name!r}]" if key else f".{name}"
+                yield Difference(held.entry(suffix), MISSING, target[name] if isinstance(target, dict) else name, held)
+
+    def restore(self) -> None:
+        for target in self._targets:
+            if target:
+                target.clear()
 
 
 class HeldValue:

@@ -39,7 +39,7 @@ class LiveRef(TensorRef):
         absence = "it gets its size and values in the first forward" if lazy else ""
         absence = "it is on the meta device" if not lazy and tensor.is_meta else absence
         super().__init__(
-            dtype_name(tensor.dtype),
+            "uninitialized" if lazy else dtype_name(tensor.dtype),
             () if lazy else tuple(tensor.shape),
             requires_grad=tensor.requires_grad,
             is_parameter=isinstance(tensor, torch.nn.Parameter),

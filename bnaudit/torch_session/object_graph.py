@@ -17,7 +17,9 @@ from torch import nn
 from bnaudit.torch_session.digests import PLAIN
 from bnaudit.torch_session.held_containers import (
     Container,
+    Empty,
     HeldDict,
+    HeldEmpties,
     HeldSequence,
     HeldSet,
     held_array,
@@ -28,6 +30,7 @@ from bnaudit.torch_session.held_containers import (
 from bnaudit.torch_session.held_tensors import HeldTensor
 from bnaudit.torch_session.places import Held
 from bnaudit.torch_session.script_attributes import HeldScript, is_script, mentioned_names
+from bnaudit.torch_session.wrappers import is_compiled
 
 _MOST = 300_000
 """Objects looked into; a module may hold a whole data set or a trainer."""
@@ -45,6 +48,9 @@ _INERT = (
     torch.fx.Graph,
     torch.fx.Node,
 )
+_SIMPLE = frozenset((bool, int, float, str, type(None)))
+_BOOKKEEPING = frozenset(key for key, value in vars(nn.Module()).items() if isinstance(value, (dict, set)))
+_DERIVED = ("_compiled_call_impl", "_graph")
 _SECTIONS = {"_parameters": "parameter", "_buffers": "buffer"}
 
 
@@ -55,6 +61,8 @@ class Contents(NamedTuple):
     containers: list[Container]
     modules: list[tuple[str, nn.Module]]
     """Every module that was met, registered ones first, under how Python would write the way to it."""
+    empty: list[Empty]
+    """Dicts and sets of PyTorch's own in which there is nothing: most hooks of most modules."""
 
 
 def contents(root: nn.Module) -> Contents:
@@ -66,7 +74,7 @@ class _Walk:
     def __init__(self, root: nn.Module) -> None:
         self._seen: set[int] = set()
         self._alive: list[object] = []
-        self._found = Contents([], [], [])
+        self._found = Contents([], [], [], [])
         self._waiting: list[tuple[object, Held]] = []
         self._root = root
         self._registered = {id(module) for module in root.modules()}
@@ -77,9 +85,11 @@ class _Walk:
         registered = list(self._root.named_modules())
         for path, module in registered:
             self._sections(module, path)
-        self._waiting = [(module, Held(path, "attribute", _name(module))) for path, module in reversed(registered)]
+        self._waiting += [(module, Held(path, "attribute", _name(module))) for path, module in reversed(registered)]
         while self._waiting:
             self._visit(*self._waiting.pop())
+        if self._found.empty:
+            self._keep(HeldEmpties(self._found.empty))
         return self._found
 
     def _visit(self, value: object, held: Held) -> None:
@@ -88,7 +98,7 @@ class _Walk:
         self._seen.add(id(value))
         self._alive.append(value)  # an id stands for an object only as long as that lives
         if isinstance(value, torch.Tensor):
-            self._found.tensors.append(HeldTensor(value, held))
+            self._tensor(value, held)
         elif isinstance(value, nn.Module):
             self._module(value, held)
         elif isinstance(value, (dict, list, tuple, set, frozenset, deque)):
@@ -101,6 +111,16 @@ class _Walk:
         else:
             self._object(value, held)
 
+    def _tensor(self, tensor: torch.Tensor, held: Held) -> None:
+        self._found.tensors.append(HeldTensor(tensor, held))
+        beside = held._replace(kind="attribute", persistent=False)
+        if tensor.is_leaf and tensor.grad is not None:
+            self._waiting.append((tensor.grad, beside._replace(path=held.entry(".grad"))))
+        attributes = tensor.__dict__
+        if attributes:
+            self._keep(HeldDict(attributes, beside, attributes=True))
+            self._push((item, beside._replace(path=held.entry(f".{key}"))) for key, item in attributes.items())
+
     def _module(self, module: nn.Module, held: Held) -> None:
         self._found.modules.append((held.path, module))
         owner = _name(module)
@@ -110,12 +130,24 @@ class _Walk:
             self._script(module, held)
             return
         attributes = module.__dict__
-        self._keep(HeldDict(attributes, Held(held.path, "attribute", owner), attributes=True))
-        self._push(
-            (value, Held(held.path if key == "_modules" else held.entry(f".{key}"), "attribute", owner))
-            for key, value in attributes.items()
-            if key not in _SECTIONS
-        )
+        self._keep(HeldDict(attributes, held, attributes=True))
+        if is_compiled(module):  # what the compiler keeps there is its own
+            attributes = {"_modules": attributes["_modules"]}
+        for key, value in reversed(attributes.items()):
+            if type(value) in _SIMPLE or key in _SECTIONS or key in _DERIVED:
+                continue
+            if key in _BOOKKEEPING and not value:
+                self._found.empty.append((value, held, key))
+            elif key == "_modules":
+                self._children(value, held)
+            else:
+                self._waiting.append((value, held._replace(path=held.entry(f".{key}"))))
+
+    def _children(self, children: dict[str, Any], held: Held) -> None:
+        if id(children) not in self._seen:
+            self._seen.add(id(children))
+            self._keep(HeldDict(children, held, attributes=True))
+            self._push((child, held._replace(path=held.entry(f".{name}"))) for name, child in children.items())
 
     def _script(self, module: nn.Module, held: Held) -> None:
         """A scripted module keeps everything in C++, and its children in a wrapper of their own."""
@@ -140,6 +172,9 @@ class _Walk:
         for section, kind in _SECTIONS.items():
             entries = module.__dict__.get(section)
             if not isinstance(entries, dict) or id(entries) in self._seen:
+                continue
+            if not entries:
+                self._found.empty.append((entries, Held(path, kind, _name(module)), ""))
                 continue
             self._seen.add(id(entries))
             left_out = frozenset(getattr(module, "_non_persistent_buffers_set", ()))
@@ -190,7 +225,7 @@ class _Walk:
         self._found.containers.append(container)
 
     def _push(self, items: Iterable[tuple[object, Held]]) -> None:
-        self._waiting.extend(reversed([item for item in items if not isinstance(item[0], _INERT)]))
+        self._waiting.extend(reversed([item for item in items if type(item[0]) not in _SIMPLE]))
 
 
 def _name(module: nn.Module) -> str:

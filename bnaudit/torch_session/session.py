@@ -21,7 +21,7 @@ from bnaudit.torch_session.memory import available_bytes, model_bytes
 from bnaudit.torch_session.object_graph import contents
 from bnaudit.torch_session.recording import LayerNames, Recorder
 from bnaudit.torch_session.state import Changed, State
-from bnaudit.torch_session.surroundings import default_dtype, quiet, seed_all
+from bnaudit.torch_session.surroundings import kept_settings, quiet, seed_all
 from bnaudit.torch_session.tensors import dtype_name, floating_dtype, outputs, to_tensors
 from bnaudit.torch_session.wrappers import eagerly, has_compiled, unwrapped
 
@@ -211,10 +211,10 @@ class TorchSession:
         self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], recorder: Recorder | None
     ) -> Any:
         """What the model returns. Raises RunError; after any exception the state is not known."""
-        dtype = torch.float64 if self._double else torch.get_default_dtype()
+        dtype = torch.float64 if self._double else None
         watching: AbstractContextManager[object] = recorder if recorder is not None else quiet()
         try:
-            with quiet(), default_dtype(dtype), eagerly(recorder is not None and self.has_production_form), watching:
+            with quiet(), kept_settings(dtype), eagerly(recorder is not None and self.has_production_form), watching:
                 return model(*args, **kwargs)
         except Exception as error:
             self._leave()

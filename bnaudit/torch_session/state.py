@@ -83,12 +83,13 @@ def _replaced(container: Container) -> Iterator[StateChange]:
     for difference in container.differences():
         if _is_equal(difference):
             continue
-        key = difference.suffix.removeprefix(".")
+        owner = difference.held or held
+        key = difference.suffix.rpartition(".")[2]
         yield StateChange(
             name=held.entry(difference.suffix),
-            kind=held.kind,
-            persistent=held.persistent and key not in held.transient,
-            owner=held.owner,
+            kind=owner.kind,
+            persistent=owner.persistent and key not in owner.transient,
+            owner=owner.owner,
             digest=digest(difference.new),
         )
 

@@ -1,4 +1,4 @@
-"""What a run may disturb outside the model: random generators, thread settings, torch's global switches."""
+"""What a run may disturb outside the model: random generators, thread settings, the import path."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ class _Switches:
         self._precision = torch.get_float32_matmul_precision()
         self._cudnn = (torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic)
         self._anomaly = torch.is_anomaly_enabled()
-        self._path = list(sys.path)
 
     def restore(self) -> None:
         if torch.get_num_threads() != self._threads:
@@ -54,16 +53,17 @@ class _Switches:
             torch.set_float32_matmul_precision(self._precision)
         torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = self._cudnn
         torch.autograd.set_detect_anomaly(self._anomaly)
-        sys.path[:] = self._path
 
 
 @contextmanager
 def kept_surroundings() -> Iterator[None]:
     """Puts generators and settings back on leaving, also after an exception or Ctrl-C."""
     kept = (_Generators(), _Switches())
+    path = list(sys.path)
     try:
         yield
     finally:
+        sys.path[:] = path
         for part in kept:
             part.restore()
 
@@ -84,11 +84,15 @@ def seed_all(seed: int) -> None:
 
 
 @contextmanager
-def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Floating tensors made inside get this dtype, unless they ask for another."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
+def kept_settings(default: torch.dtype | None = None) -> Iterator[None]:
+    """Puts torch's settings back after one forward, so that the next one finds the same.
+
+    default: the dtype of floating tensors made inside, unless they ask for another.
+    """
+    kept = _Switches()
+    if default is not None:
+        torch.set_default_dtype(default)
     try:
         yield
     finally:
-        torch.set_default_dtype(before)
+        kept.restore()
