@@ -10,7 +10,7 @@ import math
 from enum import Enum
 from typing import NamedTuple
 
-from bnaudit.measurement import LayerStatistics, ReusedNorm
+from bnaudit.measurement import EvalNorm, LayerStatistics, Measured, ReusedNorm
 
 
 class StatisticsLimits(NamedTuple):
@@ -76,6 +76,13 @@ def moved(found: LayerStatistics, limits: StatisticsLimits = _STATISTICS) -> Mov
         _weigh(found.mean_shift, limits.mean_shift, found.mean_error, limits.errors, few_means),
         _weigh(found.log_variance, ratio, error, limits.errors, few_variances),
     )
+
+
+def used_in_eval(measured: Measured) -> tuple[LayerStatistics, ...]:
+    """The layers whose stored statistics eval mode uses; those of one that uses the batch anyway are no one's."""
+    mixing = [norm for norm in measured.of(EvalNorm) if norm.mixes is not False]
+    unused = {norm.layer if norm.layer is not None else norm.place.module for norm in mixing}
+    return tuple(found for found in measured.of(LayerStatistics) if found.layer not in unused)
 
 
 def populations_differ(found: ReusedNorm, limits: ReuseLimits = _REUSE) -> bool:

@@ -38,7 +38,8 @@ running statistics (BN301, BN401).
 
 - An artifact that fixes its batch size is run at that size only.
 - A model that draws random numbers draws others for another shape: not checked.
-- Where companions matter, size 1 differs too; BN301 tells that, and what it raises for want of values.
+- Where companions matter, size 1 differs too; BN301 and BN401 tell that, and what it raises for want of values. A norm
+  of single values at every size is told by BN406.
 - Rounding differs between batch sizes (2e-7 to 4e-7 in float32, up to 5e-4 in float16): within 64 steps, silent.
 """
 
@@ -46,7 +47,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bnaudit.measurement import BatchSize, Swap
+from bnaudit.measurement import BatchSize, Measured, NormSize, Swap
 from bnaudit.results import Hit, Question, Severity
 from bnaudit.rules import Case, rule
 from bnaudit.shift_wording import NOISE, amount, beyond, flips, limit, value
@@ -72,7 +73,7 @@ def batch_size_special_case(case: Case) -> Iterator[Hit]:
     leaks = any(swap.leaks for swap in case.measured.of(Swap))
     for found in case.measured.of(BatchSize):
         if found.raised:
-            if not (leaks and lacks_values(found)):
+            if not (lacks_values(found) and (leaks or _norms_single_values(case.measured))):
                 yield _raises(found)
         elif found.lost_axis:
             yield _hit(f"a batch of one loses its batch axis: {found.lost_axis}", _LOST, "axis lost")
@@ -86,9 +87,18 @@ def batch_size_special_case(case: Case) -> Iterator[Hit]:
             )
 
 
+def _norms_single_values(measured: Measured) -> bool:
+    """Whether a norm has one value per statistic at any batch size, as BN406 tells."""
+    return any(size.uses_batch and size.values_per_statistic == 1 for size in measured.of(NormSize))
+
+
 def _raises(found: BatchSize) -> Hit:
     two = {True: ", and so does one of two", False: ", one of two does not", None: ""}[found.raises_at_two]
-    return _hit(f"a batch of one raises an error{two}: {' '.join(found.raised.split()).rstrip('.')}", _RAISES, "raised")
+    return _hit(f"a batch of one raises an error{two}: {_error(found.raised)}", _RAISES, "raised")
+
+
+def _error(raised: str) -> str:
+    return " ".join(raised.split()).removeprefix("the model raised ").rstrip(".")
 
 
 def _hit(message: str, advice: str, what: str) -> Hit:

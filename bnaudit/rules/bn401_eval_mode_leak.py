@@ -89,7 +89,8 @@ def eval_mode_leak(case: Case) -> Iterator[Hit]:
         if trains_hidden(case.subject, name):
             continue
         if mixing := [norm for norm in found if norm.mixes]:
-            yield _norm(name, mixing, refusal(case.measured))
+            registered = norm_layer(case.subject, name) is not None
+            yield _norm(name, mixing, registered, refusal(case.measured))
         elif _is_open(case, case.measured, found):
             yield _cannot_tell(name, found)
     drops = [drop for drop in case.measured.of(EvalDropout) if drop.call.probability != 0]
@@ -112,9 +113,9 @@ def _is_open(case: Case, measured: Measured, found: list[EvalNorm]) -> bool:
     )
 
 
-def _norm(name: str | None, mixing: list[EvalNorm], alone: str) -> Hit:
+def _norm(name: str | None, mixing: list[EvalNorm], registered: bool, alone: str) -> Hit:
     first = mixing[0]
-    advice = _IGNORES_EVAL if first.layer is not None else _FUNCTIONAL_NORM
+    advice = _IGNORES_EVAL if registered else _FUNCTIONAL_NORM
     moves = " and replaces its running statistics" if any(norm.updates for norm in mixing) else ""
     return Hit(
         message=f"after eval() it still normalizes with the batch{moves}{_at([norm.place for norm in mixing])}{alone}",

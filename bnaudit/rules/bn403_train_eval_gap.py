@@ -46,8 +46,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bnaudit.gap_limits import Moved, moved
-from bnaudit.measurement import Gap, LayerStatistics, Measured
+from bnaudit.gap_limits import Moved, moved, used_in_eval
+from bnaudit.measurement import Gap, Measured
 from bnaudit.results import Hit, Question, Severity
 from bnaudit.rules import Case, rule
 
@@ -81,7 +81,7 @@ def train_eval_gap(case: Case) -> Iterator[Hit]:
 
 
 def _judged(measured: Measured) -> dict[str, Moved]:
-    return {found.layer: moved(found) for found in measured.of(LayerStatistics)}
+    return {found.layer: moved(found) for found in used_in_eval(measured)}
 
 
 def _hit(case: Case, gap: Gap, layers: list[str]) -> Hit:
@@ -117,7 +117,8 @@ def _words(gap: Gap, layers: list[str]) -> str:
         flipped = f"; {gap.flips} of {gap.decisions} decisions flip, {gap.companion_flips} between the two sets"
     bessel = f"; the unbiased variance explains {gap.bessel:.2g}" if gap.bessel is not None else ""
     names = ", ".join(name or "the model itself" for name in layers[:_NAMES_SHOWN])
+    more = ", …" if layers[_NAMES_SHOWN:] else ""
     return (
         f"training mode differs from eval mode by {gap.systematic:.3g} of the outputs' spread, "
-        f"companions explain {gap.noise:.3g}{flipped}{bessel} ({names}{', …' if layers[_NAMES_SHOWN:] else ''})"
+        f"companions explain {gap.noise:.3g}{flipped}{bessel} (BN404 names {names}{more})"
     )

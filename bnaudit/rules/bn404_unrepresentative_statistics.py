@@ -41,6 +41,7 @@ preprocessing, RGB against BGR, 0–255 against 0–1.
 - At least 8 samples for the mean and 16 for the variance; fewer leave the verdict open when a layer looks guilty.
 - Inputs of another kind than the training data (one class, one camera) are off by right: then the model is used on
   what it was not made for.
+- A norm that uses the batch in eval mode too has no use for what is stored: BN301, BN401 or BN207 tells it.
 - Initial, immature and broken statistics are told by BN103 to BN107, one layer for several populations by BN407.
 """
 
@@ -48,7 +49,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bnaudit.gap_limits import Evidence, Moved, StatisticsLimits, moved, populations_differ
+from bnaudit.gap_limits import Evidence, Moved, StatisticsLimits, moved, populations_differ, used_in_eval
 from bnaudit.measurement import LayerStatistics, ReusedNorm
 from bnaudit.results import Hit, Question, Severity
 from bnaudit.rules import Case, rule
@@ -78,7 +79,7 @@ def unrepresentative_statistics(case: Case) -> Iterator[Hit]:
     """One hit per layer, worst first among the channels."""
     if case.measured is None:
         return
-    layers = case.measured.of(LayerStatistics)
+    layers = used_in_eval(case.measured)
     reused = {each.layer for each in case.measured.of(ReusedNorm) if populations_differ(each)}
     limits = _limits(case)
     judged = [(found, moved(found, limits)) for found in layers if found.layer not in reused]

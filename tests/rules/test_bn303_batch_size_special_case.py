@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from measured import EXACT, LARGE, NOISE, mixing, run_hits, swap
+from measured import EXACT, LARGE, NOISE, mixing, norm_size, run_hits, swap
 
 from bnaudit.measurement import BatchSize, Shift
 
@@ -46,7 +46,7 @@ def test_rounding_is_silent(one: Shift | None) -> None:
 
 
 def test_an_error_at_size_one_is_a_finding() -> None:
-    (hit,) = run_hits(RULE, size(None, raised="IndexError: too many\nindices.", raises_at_two=False))
+    (hit,) = run_hits(RULE, size(None, raised="the model raised IndexError: too many\nindices.", raises_at_two=False))
     assert hit.message == "a batch of one raises an error, one of two does not: IndexError: too many indices"
     (hit,) = run_hits(RULE, size(None, raised=TOO_FEW, raises_at_two=None))
     assert "Expected more than 1 value per channel" in hit.message
@@ -63,6 +63,12 @@ def test_where_companions_matter_one_differs_for_that_reason() -> None:
     assert not run_hits(RULE, size(None, raised=TOO_FEW), swap(mixing()))
     assert len(run_hits(RULE, size(None, raised="IndexError: other"), swap(mixing()))) == 1
     assert len(run_hits(RULE, size(), swap(other=EXACT, scaled=EXACT, leaks=False))) == 1
+
+
+def test_a_norm_of_single_values_is_told_by_its_own_rule() -> None:
+    norm = norm_size("gn", values=1, uses_batch=True, is_batch_norm=False)
+    assert not run_hits(RULE, size(None, raised=TOO_FEW), norm)
+    assert len(run_hits(RULE, size(None, raised="IndexError: other"), norm)) == 1
 
 
 @pytest.mark.parametrize("is_norm", [True, False])

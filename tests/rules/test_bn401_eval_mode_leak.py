@@ -14,7 +14,8 @@ RULE = "bn401_eval_mode_leak"
 
 
 def test_a_norm_layer_that_still_mixes_is_found() -> None:
-    (hit,) = run_hits(RULE, eval_norm("bn1"))
+    subject = description(part([batch_norm("bn1")], carrier=Carrier.MODULE))
+    (hit,) = run_hits(RULE, eval_norm("bn1"), subject=subject)
     assert (hit.layer, hit.severity, hit.confidence) == ("bn1", None, Confidence.HIGH)
     assert "replaces its running statistics" in hit.message
     assert hit.message.endswith("(aten.native_batch_norm in BatchNorm2d, net.py:41)")
@@ -39,6 +40,11 @@ def test_functional_calls_of_one_module_are_one_hit() -> None:
     assert hit.layer == ""
     assert "net.py:7; " in hit.message
     assert "net.py:9)" in hit.message
+
+
+def test_a_functional_call_on_the_buffers_of_a_module_is_still_a_call() -> None:
+    (hit,) = run_hits(RULE, eval_norm("head", "head", class_name="Head"))
+    assert hit.advice == "pass training=self.training to F.batch_norm"
 
 
 @pytest.mark.parametrize("mixes", [False, None])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from measured import run_hits, statistics
+from measured import eval_norm, run_hits, statistics
 
 from bnaudit.measurement import Gap
 from bnaudit.results import Severity
@@ -34,7 +34,7 @@ def gap(**fields: Any) -> Gap:
 def test_a_systematic_gap_with_a_guilty_layer_is_a_warning() -> None:
     (hit,) = run_hits(RULE, gap(), statistics("bn0"), GUILTY)
     assert (hit.layer, hit.severity, hit.value, hit.limit) == (None, Severity.WARNING, 0.6, 0.2)
-    assert hit.message.endswith("companions explain 0.2 (bn1)")
+    assert hit.message.endswith("companions explain 0.2 (BN404 names bn1)")
 
 
 @pytest.mark.parametrize(("systematic", "noise"), [(0.2, 0.2), (0.1, 0.5), (0.0, 0.0), (float("nan"), 0.1)])
@@ -45,6 +45,10 @@ def test_what_companions_explain_is_silent(systematic: float, noise: float) -> N
 def test_without_a_guilty_layer_it_is_silent() -> None:
     assert not run_hits(RULE, gap(), statistics("bn0"), statistics("bn1"))
     assert not run_hits(RULE, gap())
+
+
+def test_a_layer_whose_statistics_are_not_used_explains_nothing() -> None:
+    assert not run_hits(RULE, gap(), GUILTY, eval_norm("bn1"))
 
 
 def test_fewer_than_sixteen_samples_leave_it_open_when_a_layer_looks_off() -> None:

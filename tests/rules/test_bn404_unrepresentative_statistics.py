@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from measured import run_hits, statistics
+from measured import eval_norm, run_hits, statistics
 
 from bnaudit.measurement import ReusedNorm
 from bnaudit.results import Severity
@@ -101,6 +101,12 @@ def test_a_layer_for_several_populations_is_told_by_its_own_rule() -> None:
         synthetic=False,
     )
     assert not run_hits(RULE, statistics("bn1", mean_shift=1.0), reused)
+
+
+@pytest.mark.parametrize("layer", ["bn1", None])
+def test_statistics_that_eval_mode_does_not_use_are_silent(layer: str | None) -> None:
+    assert not run_hits(RULE, statistics("bn1", mean_shift=1.0), eval_norm("bn1", layer))
+    assert run_hits(RULE, statistics("bn1", mean_shift=1.0), eval_norm("bn2", layer and "bn2"))
 
 
 def test_limits_are_settings() -> None:
