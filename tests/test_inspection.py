@@ -1,7 +1,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,3 +69,40 @@ def test_a_model_without_a_file_is_audited_alone(
     inspection.inspect(["a.pt"], "terminal", settings)
     assert asked == [(None, settings), (["a.pt"], settings)]
     capsys.readouterr()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="SIGINT is sent to a process here")
+def test_ctrl_c_in_the_middle_of_a_run_reports_what_was_found(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW, encoding="utf-8")
+    line = [sys.executable, "-m", "bnaudit", "inspect", "--model", "slow.py:Slow", "--format", "json"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as running:
+        assert running.stderr is not None and running.stdout is not None
+        while running.stderr.readline() != "forward 4\n":
+            assert running.poll() is None
+        running.send_signal(signal.SIGINT)
+        document = json.loads(running.stdout.read())
+        assert running.wait(60) == document["exit_code"] == 130
+    assert document["interrupted"] is True
+    (artifact,) = document["artifacts"]
+    assert artifact["measured"]["interrupted"] is True
+    assert 0 < artifact["measured"]["forwards"] <= 4, "one of them may have tried what inputs the model takes"
+
+
+SLOW = """
+import time
+from torch import nn
+
+class Slow(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bn = nn.BatchNorm1d(4)
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x):
+        calls.append(1)
+        print("forward", len(calls), flush=True)
+        time.sleep(0 if len(calls) < 4 else 60)
+        return self.fc(self.bn(x))
+
+calls = []
+"""
