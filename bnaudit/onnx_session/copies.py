@@ -16,6 +16,7 @@ from onnx import helper, numpy_helper
 PREFIX = "bnaudit:"
 OLDEST_OPSET = 7
 """onnxruntime implements no older one."""
+_STANDARD_OPSET = 13
 
 
 class Copy:
@@ -26,13 +27,18 @@ class Copy:
         self._model.CopyFrom(skeleton)
         self.graph = self._model.graph
         versions = {opset.domain: opset.version for opset in skeleton.opset_import}
-        self.opset = versions.get("", versions.get("ai.onnx", 1))
+        self.opset = versions.get("", versions.get("ai.onnx", 0)) or self._import_standard()
         self._before: dict[int, list[onnx.NodeProto]] = defaultdict(list)
         self._nodes: list[onnx.NodeProto] = list(self.graph.node)
         self._made = 0
         self._outputs = {output.name for output in self.graph.output}
         self.kept_outputs = [output.name for output in self.graph.output]
         """The model's own outputs."""
+
+    def _import_standard(self) -> int:
+        """Declare ONNX's own operators in a graph that has only others."""
+        self._model.opset_import.append(helper.make_opsetid("", _STANDARD_OPSET))
+        return _STANDARD_OPSET
 
     def original(self, number: int) -> onnx.NodeProto:
         """A node of the model, to be edited in place."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bnaudit.errors import UsageError
 from bnaudit.onnx_session.copies import Copy
+from bnaudit.onnx_session.crashes import REMARK, name_running_statistics
 from bnaudit.onnx_session.refusals import not_loaded, not_run
 from bnaudit.onnx_session.skeleton import read_skeleton
 from bnaudit.session import NotPossibleError
@@ -45,6 +46,8 @@ class Engines(Protocol):
 
     optimizes: bool
     """Whether `production` is another computation than `deciding`."""
+    remarks: tuple[str, ...]
+    """How what they compute differs from the file; complete once the skeleton was read."""
     any_order: bool
     """Whether the nodes of a copy may stand in any order."""
 
@@ -107,16 +110,21 @@ class OrtEngines:
         self._providers = _providers(device)
         self._custom_ops = custom_ops
         self._skeleton: onnx.ModelProto | None = None
+        self.remarks: tuple[str, ...] = ()
 
     @property
     def skeleton(self) -> onnx.ModelProto:
         """The model without large weights; read when it is first asked for."""
         if self._skeleton is None:
             self._skeleton = read_skeleton(self.path)
+            if name_running_statistics(self._skeleton):
+                self.remarks = (REMARK,)
         return self._skeleton
 
     def deciding(self) -> Engine:
         """The unchanged graph without any optimization."""
+        if self.skeleton and self.remarks:
+            return self.edited(self.skeleton)
         session = self._session(str(self.path), self._options(optimized=False))
         if any(each.type in _WIDENED for each in session.get_outputs()):
             return self.edited(self.skeleton)
@@ -124,6 +132,8 @@ class OrtEngines:
 
     def production(self) -> Engine:
         """The unchanged graph with all optimizations, which are a session's default."""
+        if self.skeleton and self.remarks:
+            return OrtEngine(self._from_bytes(self.skeleton, optimized=True), {}, {})
         session = self._session(str(self.path), self._options(optimized=True))
         if not any(each.type in _WIDENED for each in session.get_outputs()):
             return OrtEngine(session, {}, {})

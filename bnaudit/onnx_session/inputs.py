@@ -12,6 +12,12 @@ from numpy.typing import NDArray
 from bnaudit.description import GraphInput
 from bnaudit.session import Batch, NotPossibleError, RunError
 
+_GIVEN = {
+    *("float16", "float32", "float64", "bool", "object", "complex64", "complex128"),
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+}
+"""Types of arrays that are handed over."""
+
 
 def feeds(batch: Batch, inputs: Sequence[GraphInput]) -> dict[str, NDArray[Any]]:
     """Arrays by input name. Raises RunError when an input is missing, unknown, or of another rank or size."""
@@ -49,23 +55,36 @@ def _names(inputs: Sequence[GraphInput]) -> str:
 
 def _fitted(value: object, declared: GraphInput) -> NDArray[Any]:
     """The array in the declared type; a conversion that would lose an integer's value or a fraction is refused."""
-    array = np.asarray(value)
+    wanted = _numpy_type(declared)
+    array = _array(value, declared)
     _check_shape(array, declared)
-    if declared.dtype == "string":
-        return array.astype(object)
-    try:
-        wanted = np.dtype("float32" if declared.dtype == "bfloat16" else declared.dtype)
-    except TypeError as error:
-        raise NotPossibleError(f"inputs of type {declared.dtype} cannot be given", where=declared.name) from error
     if array.dtype == wanted:
         return np.ascontiguousarray(array)
-    if array.dtype.kind not in "fiub":
+    if wanted.kind == "O":
+        return array.astype(object)
+    if array.dtype.kind not in ("fiubc" if wanted.kind == "c" else "fiub"):
         raise RunError(f"an input of type {array.dtype}", where=declared.name, remedy=f"give {declared.dtype}")
     with np.errstate(over="ignore", invalid="ignore"):
         fitted = np.ascontiguousarray(array.astype(wanted))
     if wanted.kind != "f" and array.dtype.kind == "f" and not np.array_equal(fitted, array):
         raise RunError("an input of integers was given fractions", where=declared.name, remedy=f"give {declared.dtype}")
     return fitted
+
+
+def _numpy_type(declared: GraphInput) -> np.dtype[Any]:
+    """The type that is handed over; bfloat16 goes as float32 of the same value."""
+    name = {"bfloat16": "float32", "string": "object"}.get(declared.dtype, declared.dtype)
+    if name not in _GIVEN:
+        raise NotPossibleError(f"inputs of type {declared.dtype} cannot be given", where=declared.name)
+    return np.dtype(name)
+
+
+def _array(value: object, declared: GraphInput) -> NDArray[Any]:
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise RunError("an input that is no array", where=declared.name, remedy=f"give {declared.dtype}") from error
+    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
 
 
 def _check_shape(array: NDArray[Any], declared: GraphInput) -> None:

@@ -46,6 +46,7 @@ class ReferenceEngines:
 
     optimizes = False
     any_order = False
+    remarks: tuple[str, ...] = ()
 
     def __init__(
         self,

@@ -14,11 +14,12 @@ _RUNNING = re.compile(
 )
 _NODE = re.compile(r'In Node, \("([^"]*)", (\w+), "([^"]*)"')
 _OTHER_NODE = re.compile(r"Node \(([^)]*)\) Op \(([^)]*)\)")
-_UNKNOWN_OPERATOR = re.compile(
-    r"No opset import for domain|No Op registered for|is not a registered function/op|Failed to find kernel for|"
-    r"Could not find an implementation for"
+_UNKNOWN_OPERATOR = re.compile(r"No opset import for domain|No Op registered for")
+_MISSING_KERNEL = re.compile(
+    r"(?:Could not find an implementation|Failed to find kernel) for ([\w.:]+)\(\d+\) "
+    r"(?:node with name |\(node:)'([^']*)'"
 )
-_MISSING_KERNEL = re.compile(r"Could not find an implementation for (\w+)\(\d+\) node with name '([^']*)'")
+_UNREGISTERED = re.compile(r"([\w.]*):(\w+)\(-?\d+\) is not a registered function/op")
 _TOO_NEW = re.compile(r"Unsupported model IR version|is under development|exceeds the max|max supported IR version")
 
 
@@ -33,6 +34,10 @@ def not_loaded(error: Exception) -> NotPossibleError:
     if missing:
         what = f"onnxruntime has no implementation of {missing[1]}"
         return LacksKernelError(what, where=_node(missing[2], missing[1]), remedy="give one with --custom-ops lib.so")
+    unknown = _UNREGISTERED.search(message)
+    if unknown:
+        what = f"onnxruntime does not know the operator {unknown[1]}.{unknown[2]}".replace(" .", " ")
+        return NotPossibleError(what, remedy="give its library with --custom-ops lib.so")
     node = _NODE.search(message)
     if node and _UNKNOWN_OPERATOR.search(message):
         operator = f"{node[3]}.{node[2]}" if node[3] else node[2]

@@ -1,7 +1,7 @@
 """OperatorCalls of a graph: every inner value is handed out and its rows are fingerprinted.
 
-Which axis of a value is the batch's is found by running the graph with one sample more: the axis that grew. A graph
-with a fixed batch leaves only the size to go by.
+Where the rows stand is found by running the graph with one sample more; a graph with a fixed batch leaves only the size
+of an axis to go by.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 
 from bnaudit.onnx_session.engines import Feeds
 from bnaudit.onnx_session.instruments import Form, Instruments
+from bnaudit.onnx_session.layouts import Layout, Shapes, by_size, layouts
 from bnaudit.onnx_session.survey import Survey
 from bnaudit.session import Batch, Held, OperatorCall, Place, RunError
 
 MOST_BYTES = 256 << 20
 """Of the values that one copy hands out, estimated with 4 bytes for each."""
 
-Shapes = Mapping[str, tuple[int, ...]]
+PLAIN = Layout()
+"""Rows along the first axis."""
 
 
 class Fingerprint(NamedTuple):
@@ -49,12 +51,13 @@ class RowWatch:
         self._constants = {tensor.name for tensor in skeleton.graph.initializer}
         self._constants |= {tensor.values.name for tensor in skeleton.graph.sparse_initializer}
         self._watched = tuple(self._inner_values())
-        self._axes: dict[object, tuple[Shapes, dict[str, int | None]]] = {}
+        self._found: dict[object, tuple[Shapes, dict[str, Layout | None]]] = {}
 
     def calls(self, given: Feeds, batch: Batch, form: Form, hold: Sequence[Held]) -> tuple[OperatorCall, ...]:
         """The operators of one forward of this form. Raises RunError when the graph fails."""
-        shapes, axes = self._shapes_and_axes(given, batch)
-        prints = {name: fingerprint(array, axes.get(name), batch.anchors) for name, array in given.items()}
+        shapes, found = self._shapes_and_layouts(given, batch)
+        seen = batch.anchors, batch.size
+        prints = {name: fingerprint(array, found.get(name), *seen) for name, array in given.items()}
         chunks = list(self._chunks(shapes))
         for chunk in chunks:
             reading = self._instruments.read(
@@ -62,18 +65,18 @@ class RowWatch:
             )
             for name, value in reading.exposed.items():
                 if isinstance(value, np.ndarray):
-                    prints[name] = fingerprint(value, axes.get(name), batch.anchors)
+                    prints[name] = fingerprint(value, found.get(name), *seen)
         return tuple(self._calls(prints))
 
     def shapes(self, given: Feeds) -> Shapes:
         """Of all inner values and inputs."""
-        return self._instruments.read(Form(sizes=(*given, *self._watched)), given, keep=False).shapes
+        return self._instruments.read(Form(sizes=(*given, *self._watched)), given).shapes
 
     def _inner_values(self) -> Iterator[str]:
         """What nodes compute from the inputs, tensors only."""
         for node in self._nodes:
-            varying = any(name and name not in self._constants for name in node.input) or not node.input
-            if node.op_type == "Constant" or (not varying and not _draws(node)):
+            varying = any(name and name not in self._constants for name in read_by(node))
+            if not varying and not _draws(node):
                 self._constants.update(node.output)
             elif _gives_tensors(node):
                 yield from (name for name in node.output if name)
@@ -91,21 +94,22 @@ class RowWatch:
         if chunk:
             yield tuple(chunk)
 
-    def _shapes_and_axes(self, given: Feeds, batch: Batch) -> tuple[Shapes, dict[str, int | None]]:
-        key = tuple(sorted((name, array.shape) for name, array in given.items()))
-        if key not in self._axes:
+    def _shapes_and_layouts(self, given: Feeds, batch: Batch) -> tuple[Shapes, dict[str, Layout | None]]:
+        key = (batch.axis, *sorted((name, array.shape) for name, array in given.items()))
+        if key not in self._found:
             shapes = self.shapes(given)
-            grown = self._grown(given, batch)
-            axes = {
-                name: _grown_axis(shape, grown[name], batch.size) if grown else _axis_of_size(shape, batch)
-                for name, shape in shapes.items()
-            }
-            self._axes[key] = shapes, axes
-        return self._axes[key]
+            more = self._one_more(given, batch)
+            inputs = {name: by_size(array.shape, batch.axis, batch.size) for name, array in given.items()}
+            if more is None:
+                found = {name: by_size(shape, batch.axis, batch.size) for name, shape in shapes.items()}
+            else:
+                found = layouts(self._nodes, inputs, shapes, more, batch.size)
+            self._found[key] = shapes, found
+        return self._found[key]
 
-    def _grown(self, given: Feeds, batch: Batch) -> Shapes | None:
+    def _one_more(self, given: Feeds, batch: Batch) -> Shapes | None:
         """The shapes with one sample more, None when the graph does not take it."""
-        more = {name: _one_more(array, batch) for name, array in given.items()}
+        more = {name: _with_one_more(array, batch) for name, array in given.items()}
         try:
             return self.shapes(more)
         except RunError:
@@ -115,7 +119,7 @@ class RowWatch:
         for number, node in enumerate(self._nodes):
             if all(name in self._constants for name in node.output):
                 continue
-            inputs = [prints[name] for name in node.input if name in prints]
+            inputs = [prints[name] for name in read_by(node) if name in prints]
             outputs = [prints[name] for name in node.output if name in prints]
             yield OperatorCall(
                 index=number,
@@ -130,11 +134,11 @@ class RowWatch:
             )
 
 
-def fingerprint(array: NDArray[Any], axis: int | None, anchors: Sequence[int]) -> Fingerprint:
-    """Of the anchors' rows along an axis, and of everything when there is none."""
-    if axis is None:
+def fingerprint(array: NDArray[Any], layout: Layout | None, anchors: Sequence[int], size: int) -> Fingerprint:
+    """Of the anchors' rows, and of everything when there are none."""
+    if layout is None:
         return Fingerprint(None, _bits(array))
-    return Fingerprint(tuple(_bits(np.take(array, anchor, axis)) for anchor in anchors), 0)
+    return Fingerprint(tuple(_bits(layout.row(array, anchor, size)) for anchor in anchors), 0)
 
 
 def _bits(array: NDArray[Any]) -> int:
@@ -142,7 +146,7 @@ def _bits(array: NDArray[Any]) -> int:
     if array.dtype == object:
         digest.update(repr(array.tolist()).encode())
     else:
-        digest.update(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return int.from_bytes(digest.digest(), "little")
 
 
@@ -155,22 +159,22 @@ def _rows(prints: Sequence[Fingerprint]) -> tuple[int, ...] | None:
     return tuple(_digest(each) for each in zip(*rows, strict=True)) if rows else None
 
 
-def _grown_axis(shape: tuple[int, ...], grown: tuple[int, ...], size: int) -> int | None:
-    """The one axis that has as many entries as samples in both runs."""
-    found = [axis for axis, pair in enumerate(zip(shape, grown, strict=False)) if pair == (size, size + 1)]
-    return found[0] if len(found) == 1 and len(shape) == len(grown) else None
-
-
-def _axis_of_size(shape: tuple[int, ...], batch: Batch) -> int | None:
-    """The batch axis of the inputs, else the first, if its size fits."""
-    fits = [axis for axis in (batch.axis, 0) if axis < len(shape) and shape[axis] == batch.size]
-    return fits[0] if fits else None
-
-
-def _one_more(array: NDArray[Any], batch: Batch) -> NDArray[Any]:
+def _with_one_more(array: NDArray[Any], batch: Batch) -> NDArray[Any]:
     if array.ndim <= batch.axis or array.shape[batch.axis] != batch.size:
         return array
     return np.concatenate([array, np.take(array, [0], batch.axis)], batch.axis)
+
+
+def read_by(node: onnx.NodeProto) -> list[str]:
+    """The values that a node takes, those that its branches and loop bodies take from around them included."""
+    inner = [
+        name
+        for attribute in node.attribute
+        for graph in (attribute.g, *attribute.graphs)
+        for each in graph.node
+        for name in read_by(each)
+    ]
+    return [*node.input, *inner]
 
 
 def _draws(node: onnx.NodeProto) -> bool:

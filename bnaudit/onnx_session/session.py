@@ -57,10 +57,10 @@ class OnnxSession:
         self.modes = frozenset(
             {Mode.INFERENCE, Mode.TRAINING_NORMS} if any(map(has_moments, survey.norms)) else {Mode.INFERENCE}
         )
-        self.remarks = (*also, *remarks(survey))
         self.engines = engines
         self.survey = survey
         self._deciding: Engine | None = engines.deciding()
+        self.remarks = (*also, *engines.remarks, *remarks(survey))
         self._instruments = Instruments(engines, survey)
         self._randoms = Randoms(engines.skeleton, survey)
         self._rows = RowWatch(self._instruments, engines.skeleton, survey)
@@ -160,10 +160,11 @@ class OnnxSession:
 
     def _look(self, given: Feeds, training: bool, watch: Watch, hold: tuple[Held, ...]) -> Reading:
         """Run a copy with what has to be seen; shapes alone are seen once for inputs of the same shapes."""
-        batch_used = any(norm.uses_batch and has_moments(norm) for norm in self.survey.norms)
+        batch_norms = [norm for norm in self.survey.norms if has_moments(norm)]
+        batch_used = any(norm.uses_batch for norm in batch_norms)
         form = Form(
             training=training,
-            moments=watch in (Watch.MOMENTS, Watch.ROWS) or training or batch_used,
+            moments=bool(batch_norms) and (watch in (Watch.MOMENTS, Watch.ROWS) or training or batch_used),
             held=tuple(sorted(each.index for each in hold)),
             exposed=(
                 *self._randoms.exposed,
