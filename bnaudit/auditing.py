@@ -20,7 +20,7 @@ from bnaudit.records import replace
 from bnaudit.results import Audit, Failed, Finding, Hit, Report, Severity, Skipped, Unaudited
 from bnaudit.rules import Case, Rule, load_rule, rule_id
 from bnaudit.settings import Settings, check_selectors
-from bnaudit.targets import expand
+from bnaudit.targets import Targets, expand
 from bnaudit.verdicts import verdicts
 
 
@@ -56,27 +56,31 @@ def audit(
     progress = progress or Silent()
     if subject is not None and not isinstance(subject, (str, Path)) and is_model(subject):
         subject, settings = None, _with_options(settings, {"model": subject})
-    selected, unselected = _choose(settings)
+    rules = _choose(settings)
     if subject is None:
-        audits = [_audit_live(settings, selected, unselected, progress)]
-        return _report(audits, (), 0, selected)
+        return _report([_live(settings, rules, progress)], (), 0, rules)
     targets = expand(_paths(subject), settings.caps)
-    audits = []
+    return _files(targets, settings, rules, progress)
+
+
+def _files(targets: Targets, settings: Settings, rules: _Rules, progress: Progress) -> Report:
+    concluded: list[_Concluded] = []
     unaudited = list(targets.missing)
     other_files = targets.other_files
     for position, path in enumerate(targets.paths):
         progress.artifact(path, position, len(targets.paths))
         result = _described(path, settings)
         if isinstance(result, Description):
-            ran = run(path, result, settings.run, _probes(selected), progress)
-            audits.append(conclude(result, settings, selected, unselected, ran))
+            ran = run(path, result, settings.run, rules.probes, progress)
+            audit = conclude(result, settings, rules.selected, rules.unselected, ran)
+            concluded.append(_Concluded(audit, ran.interrupted))
+            if ran.interrupted:
+                break
         elif result.no_model and path in targets.unnamed:
             other_files += 1  # a pickle or an archive met in a folder, with no tensor in it
         else:
             unaudited.append(result.entry)
-        if audits and _was_interrupted(audits[-1]):
-            break
-    return _report(audits, tuple(unaudited), other_files, selected)
+    return _report(concluded, tuple(unaudited), other_files, rules)
 
 
 def is_model(subject: object) -> bool:
@@ -94,35 +98,32 @@ def _with_options(settings: Settings, options: Mapping[str, Any]) -> Settings:
     return replace(settings, **own, run=replace(settings.run, **of_run)) if options else settings
 
 
-def _audit_live(settings: Settings, selected: Sequence[Rule], unselected: Sequence[Rule], progress: Progress) -> Audit:
+def _live(settings: Settings, rules: _Rules, progress: Progress) -> _Concluded:
     if settings.run.model is None:
         raise UsageError("nothing to audit", remedy="give a file, or a model with --model")
     if settings.run.static:
         raise UsageError("a live model cannot be audited with --static", remedy="give the file of its weights")
-    ran = run(None, None, settings.run, _probes(selected), progress)
+    ran = run(None, None, settings.run, rules.probes, progress)
     if ran.description is None:
         raise UnreadableError(ran.why_not)
-    return conclude(ran.description, settings, selected, unselected, ran)
+    return _Concluded(conclude(ran.description, settings, rules.selected, rules.unselected, ran), ran.interrupted)
 
 
-def _probes(selected: Iterable[Rule]) -> frozenset[str]:
-    return frozenset(need for rule in selected for need in rule.needs if need != "baseline")
-
-
-def _was_interrupted(audit: Audit) -> bool:
-    return audit.measured is not None and audit.measured.interrupted
+class _Concluded(NamedTuple):
+    audit: Audit
+    interrupted: bool
 
 
 def _report(
-    audits: Sequence[Audit], unaudited: tuple[Unaudited, ...], other_files: int, selected: Sequence[Rule]
+    concluded: Sequence[_Concluded], unaudited: tuple[Unaudited, ...], other_files: int, rules: _Rules
 ) -> Report:
     return Report(
         version=__version__,
-        audits=tuple(audits),
+        audits=tuple(each.audit for each in concluded),
         unaudited=unaudited,
         other_files=other_files,
-        rules=MappingProxyType({rule.id: rule.name for rule in selected}),
-        interrupted=any(map(_was_interrupted, audits)),
+        rules=MappingProxyType({rule.id: rule.name for rule in rules.selected}),
+        interrupted=any(each.interrupted for each in concluded),
     )
 
 
@@ -143,13 +144,26 @@ def _described(path: Path, settings: Settings) -> Description | _Unread:
         return _Unread(Unaudited(path=str(path), why=why, error=True))
 
 
-def _choose(settings: Settings) -> tuple[list[Rule], list[Rule]]:
-    """The selected rules and the others; the others are looked at only for the verdicts they would decide."""
+class _Rules(NamedTuple):
+    selected: Sequence[Rule]
+    unselected: Sequence[Rule]
+    """Looked at only for the verdicts that they would decide."""
+
+    @property
+    def probes(self) -> frozenset[str]:
+        """What the selected ones need to be measured."""
+        return frozenset(need for rule in self.selected for need in rule.needs if need != "baseline")
+
+
+def _choose(settings: Settings) -> _Rules:
     files = plugins.names("bnaudit.rules")
     ids = [rule_id(name) for name in files]
     check_selectors((*settings.select, *settings.ignore), ids)
     loaded = [load_rule(name) for name in files]
-    return [r for r in loaded if settings.selects(r.id)], [r for r in loaded if not settings.selects(r.id)]
+    return _Rules(
+        [rule for rule in loaded if settings.selects(rule.id)],
+        [rule for rule in loaded if not settings.selects(rule.id)],
+    )
 
 
 def conclude(

@@ -32,10 +32,14 @@ class Run(NamedTuple):
     """Why nothing was measured."""
     needs: str = ""
     """What to give or allow so that it is."""
+    tried: bool = False
+    """Nothing was measured although it was begun."""
     failed: bool = False
     """What the user asked for could not be done."""
     broken: tuple[Failed, ...] = ()
     """Probes that broke: internal failures."""
+    interrupted: bool = False
+    """The user stopped it; what was found until then is here."""
 
     def lacks(self, needs: Collection[str]) -> str:
         """What a rule with these needs would have to be given; "" when it has all."""
@@ -85,6 +89,7 @@ def _is_state_dict(description: Description) -> bool:
 def _run(runner: Runner, subject: Subject, asked: bool, progress: Progress) -> Run:
     from bnaudit.errors import UsageError
     from bnaudit.feeds.opening import open_feed
+    from bnaudit.session import NotPossibleError
 
     description = subject.description
     begin = time.monotonic()
@@ -95,10 +100,18 @@ def _run(runner: Runner, subject: Subject, asked: bool, progress: Progress) -> R
             return _experiment(description, session, feed, subject.options, progress, begin)
     except UsageError:
         raise
-    except BnauditError as error:
+    except (BnauditError, KeyboardInterrupt) as stop:
         if description is None:
             raise
-        return Run(description, why_not=str(error), needs="inputs that it takes: --inputs", failed=asked)
+        if isinstance(stop, KeyboardInterrupt):
+            return Run(description, why_not="interrupted before anything was measured", tried=True, interrupted=True)
+        failed = asked and not isinstance(stop, NotPossibleError)
+        return Run(description, why_not=str(stop), tried=True, failed=failed)
+    except Exception as error:
+        if description is None:
+            raise
+        broken = Failed(rule="", name="running the model", error=where_raised(error))
+        return Run(description, why_not="an internal failure, see below", tried=True, broken=(broken,))
 
 
 def completed(description: Description | None, session: Session, subject: Subject) -> Description:
@@ -125,20 +138,17 @@ def _experiment(
     description: Description, session: Session, feed: Feed, options: RunOptions, progress: Progress, begin: float
 ) -> Run:
     from bnaudit.experiment import Experiment
-
-    experiment = Experiment(session, feed, options=options, progress=progress)
-    _ = experiment.base  # what raises here is no finding: the model does not take these inputs
-    measurements: list[Measurement] = [] if session.loaded is None else [session.loaded]
-    unmeasured: list[Unmeasured] = []
-    broken: list[Failed] = []
-    finished: list[str] = []
-    interrupted = False
-    try:
-        _probe(experiment, measurements, unmeasured, broken, finished)
-    except KeyboardInterrupt:
-        interrupted = True
     from bnaudit.measurement import Measured
 
+    experiment = Experiment(session, feed, options=options, progress=progress)
+    _must_take(experiment, options)
+    shown = _Shown()
+    if session.loaded is not None:
+        shown.measurements.append(session.loaded)
+    try:
+        shown.collect(experiment)
+    except KeyboardInterrupt:
+        shown.interrupted = True
     measured = Measured(
         runner=session.runner,
         part=session.part.name,
@@ -150,35 +160,52 @@ def _experiment(
         forwards=experiment.forwards,
         extra_forwards=experiment.extra_forwards,
         seconds=time.monotonic() - begin,
-        measurements=tuple(measurements),
-        unmeasured=tuple(unmeasured),
-        probes=tuple(finished),
+        measurements=tuple(shown.measurements),
+        unmeasured=tuple(shown.unmeasured),
+        probes=tuple(shown.finished),
         remarks=(*feed.remarks, *session.remarks, *experiment.remarks),
-        interrupted=interrupted,
+        interrupted=shown.interrupted,
     )
-    return Run(description, measured, broken=tuple(broken))
+    return Run(description, measured, broken=tuple(shown.broken), interrupted=shown.interrupted)
 
 
-def _probe(
-    experiment: Experiment,
-    measurements: list[Measurement],
-    unmeasured: list[Unmeasured],
-    broken: list[Failed],
-    finished: list[str],
-) -> None:
-    """Let every probe measure; what a probe yielded before it was stopped is kept."""
-    from bnaudit.experiment import BudgetSpent
-    from bnaudit.measurement import Unmeasured
-    from bnaudit.probes import probes
+def _must_take(experiment: Experiment, options: RunOptions) -> None:
+    """Run the first batch. What raises here is no finding: the model does not take these inputs."""
+    from bnaudit.feeds.fitting import misfit
+    from bnaudit.session import NotPossibleError, RunError
 
-    for probe in probes():
-        try:
-            for measurement in probe.measure(experiment):
-                measurements.append(measurement)
-            finished.append(probe.name)
-        except BudgetSpent as error:
-            unmeasured.append(Unmeasured(probe=probe.name, why=str(error), needs="more time", inconclusive=True))
-        except BnauditError as error:
-            unmeasured.append(Unmeasured(probe=probe.name, why=str(error)))
-        except Exception as error:
-            broken.append(Failed(rule="", name=f"probe {probe.name}", error=where_raised(error)))
+    try:
+        _ = experiment.base
+    except RunError as error:
+        if options.inputs is None:
+            raise NotPossibleError(f"the model raised on synthetic inputs: {error}") from error
+        raise misfit(experiment.session, experiment.feed.base, error) from error
+
+
+class _Shown:
+    """What the probes have shown so far; what one yielded before it was stopped is kept."""
+
+    def __init__(self) -> None:
+        self.measurements: list[Measurement] = []
+        self.unmeasured: list[Unmeasured] = []
+        self.broken: list[Failed] = []
+        self.finished: list[str] = []
+        self.interrupted = False
+
+    def collect(self, experiment: Experiment) -> None:
+        """Let every probe measure. Raises KeyboardInterrupt."""
+        from bnaudit.experiment import BudgetSpent
+        from bnaudit.measurement import Unmeasured
+        from bnaudit.probes import probes
+
+        for probe in probes():
+            try:
+                for measurement in probe.measure(experiment):
+                    self.measurements.append(measurement)
+                self.finished.append(probe.name)
+            except BnauditError as error:
+                spent = isinstance(error, BudgetSpent)
+                needs = "more time: --budget" if spent else ""
+                self.unmeasured.append(Unmeasured(probe=probe.name, why=str(error), needs=needs, inconclusive=spent))
+            except Exception as error:
+                self.broken.append(Failed(rule="", name=f"probe {probe.name}", error=where_raised(error)))

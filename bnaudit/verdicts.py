@@ -96,8 +96,8 @@ def _answer(question: Question, description: Description, measured: _Answer | No
         return measured
     if stated[0] is Outcome.PASSED and len(answers) > 1:
         return stated[0], _of_all(question, description.parts) or stated[1], stated[2]
-    if stated[0] is Outcome.NOT_CHECKED and ran is not None and ran.measured is None and ran.failed:
-        return Outcome.NOT_CHECKED, ran.why_not, ran.needs
+    if stated[0] is Outcome.NOT_CHECKED and ran is not None and ran.tried:
+        return Outcome.NOT_CHECKED, "it could not be run, see below", "a run that works"
     return stated
 
 

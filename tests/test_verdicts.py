@@ -209,9 +209,9 @@ def test_only_what_was_all_intended_is_excused() -> None:
     assert verdict(Question.NEIGHBOURS, leak, findings=(other,)).outcome is Outcome.FAILED
 
 
-def test_a_run_that_could_not_be_made_says_why() -> None:
-    failed = Run(None, why_not="the model raised ValueError: 3 channels, not 1", needs="other --inputs", failed=True)
+def test_a_run_that_was_begun_and_failed_leaves_open_what_the_file_does_not_say() -> None:
+    failed = Run(None, why_not="the model raised ValueError: 3 channels, not 1", tried=True, failed=True)
     open_point = verdict(Question.NEIGHBOURS, failed)
-    assert (open_point.outcome, open_point.needs) == (Outcome.NOT_CHECKED, "other --inputs")
-    assert "3 channels" in open_point.reason
+    assert (open_point.outcome, open_point.needs) == (Outcome.NOT_CHECKED, "a run that works")
+    assert open_point.reason == "it could not be run, see below"
     assert verdict(Question.BUFFERS, failed).outcome is Outcome.PASSED
