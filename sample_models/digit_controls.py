@@ -98,13 +98,13 @@ class MonteCarloDropout(nn.Dropout):
 
 
 class SharedHeadNet(SmallNet):
-    """Its second stage runs on two levels of a pyramid, so that one norm sees two batches for one of the stem's."""
+    """Its second stage runs on the image and on its mirror, so that one norm sees two batches for one of the stem's."""
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
         x = self.bn1(torch.relu(self.conv1(x)))
         fine = self.bn2(torch.relu(self.conv2(x)))
-        coarse = self.bn2(torch.relu(self.conv2(F.avg_pool2d(x, 2))))
-        return (self.pool(fine) + coarse).flatten(1)
+        mirrored = self.bn2(torch.relu(self.conv2(x.flip(3))))
+        return self.pool(fine + mirrored).flatten(1)
 
 
 def build_frozen_backbone() -> FrozenBackboneNet:
@@ -135,7 +135,7 @@ def build_monte_carlo() -> SmallNet:
 
 
 def build_shared_head() -> SharedHeadNet:
-    """One norm on two levels."""
+    """One norm on two like populations."""
     return SharedHeadNet()
 
 

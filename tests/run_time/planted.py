@@ -41,10 +41,15 @@ class Planted(NamedTuple):
     inputs: Callable[[], Inputs] = images
     alone: bool = False
     """Only the named layer may be named by these rules."""
+    nameless: tuple[str, ...] = ()
+    """Carriers in which the place has no module's name."""
 
 
 NEIGHBOURS = ("neighbours",)
+EVAL_MODE = ("eval-mode",)
 LEAK = ("eval-mode", "neighbours")
+NAMELESS = (*SCRIPTS, "onnx by dynamo")
+"""TorchScript shows no modules to those who watch it, and the newer exporter names nodes by their operators."""
 GAP = ("train-eval-gap",)
 
 
@@ -65,7 +70,7 @@ def _frozen_twin() -> nn.Module:
 
 
 def _in_middle(name: str, module: Callable[[], nn.Module], rule: str, symptom: str, *carriers: str) -> Planted:
-    return Planted(name, middle(module), (rule,), "middle", NEIGHBOURS, carriers or ALL, symptom)
+    return Planted(name, middle(module), (rule,), "middle", NEIGHBOURS, carriers or ALL, symptom, nameless=NAMELESS)
 
 
 LEAKS = [
@@ -81,7 +86,7 @@ LEAKS = [
     Planted(
         "hand-made norm",
         partial(fitted, nets.build_hand_made),
-        ("BN401", *CONSTANT_IN_CODE),
+        ("BN401", "BN301", *CONSTANT_IN_CODE),
         "bn2",
         NEIGHBOURS,
         (*TORCH, "onnx by dynamo"),
@@ -105,7 +110,15 @@ LEAKS = [
         (*MODULES, "traced", "exported", "onnx"),
         "swap",
     ),
-    Planted("norms in a plain list", partial(fitted, build_plain_list), ("BN401",), "norms[1]", LEAK, MODULES, "swap"),
+    Planted(
+        "norms in a plain list",
+        partial(fitted, build_plain_list),
+        ("BN401", "BN207"),
+        "norms[1]",
+        LEAK,
+        MODULES,
+        "swap",
+    ),
     Planted(
         "untracked norm",
         partial(fitted, nets.build_one_untracked),
@@ -120,7 +133,7 @@ LEAKS = [
         partial(fitted, nets.build_always_dropping),
         ("BN401", *CONSTANT_IN_CODE),
         "fc",
-        LEAK,
+        EVAL_MODE,
         EVERYWHERE,
         "repeat",
     ),
@@ -136,7 +149,14 @@ MIXING = [
     _in_middle("the row before", more.Rolled, "BN301", "swap"),
     _in_middle("the rank in the batch", more.Rank, "BN301", "swap", *TORCH),
     Planted(
-        "minibatch spread", partial(fitted, nets.build_minibatch_spread), ("BN301",), "middle", NEIGHBOURS, ALL, "swap"
+        "minibatch spread",
+        partial(fitted, nets.build_minibatch_spread),
+        ("BN301",),
+        "middle",
+        NEIGHBOURS,
+        ALL,
+        "swap",
+        nameless=NAMELESS,
     ),
     Planted("dynamic quantization", _quantized, ("BN301",), "fc", NEIGHBOURS, ("live",), "swap"),
     Planted(
@@ -161,14 +181,16 @@ MIXING = [
 ]
 
 RANDOM = [
-    Planted("noise", partial(fitted, nets.build_noisy), ("BN302",), None, NEIGHBOURS, ALL, "repeat"),
-    _in_middle("samples a mixture", more.Sampled, "BN302", "repeat", *MODULES, "exported"),
+    Planted("noise", partial(fitted, nets.build_noisy), ("BN302",), None, EVAL_MODE, ALL, "repeat"),
+    Planted(
+        "samples a mixture", middle(more.Sampled), ("BN302",), "middle", EVAL_MODE, (*MODULES, "exported"), "repeat"
+    ),
     Planted(
         "random slopes",
         middle(more.RandomSlopes),
         ("BN302", "BN401"),
         "middle",
-        NEIGHBOURS,
+        EVAL_MODE,
         (*MODULES, "exported"),
         "repeat",
     ),
@@ -197,31 +219,33 @@ STATE = [
         partial(small_weights, nets.build_carrying),
         ("BN306",),
         None,
-        NEIGHBOURS,
+        EVAL_MODE,
         (*MODULES, "scripted"),
         "history",
     ),
-    Planted("calls counted", middle(more.CallCounter), ("BN306",), None, NEIGHBOURS, MODULES, "history"),
-    Planted("a list that grows", middle(more.HistoryList), ("BN306",), None, NEIGHBOURS, MODULES, "history"),
+    Planted("calls counted", middle(more.CallCounter), ("BN306",), None, EVAL_MODE, MODULES, "history"),
+    Planted("a list that grows", middle(more.HistoryList), ("BN306",), None, EVAL_MODE, MODULES, "history"),
     Planted(
         "a buffer that moves",
         partial(small_weights, nets.build_centering),
         ("BN402", "BN306"),
         None,
-        NEIGHBOURS,
+        EVAL_MODE,
         (*MODULES, "scripted", "exported"),
         "history",
     ),
     Planted(
         "a mean that adapts",
         partial(small_weights, lambda: SmallNet(second=more.AdaptingNorm)),
-        ("BN402",),
+        ("BN402", "BN306"),
         "bn2",
-        ("eval-mode",),
+        EVAL_MODE,
         MODULES,
         "history",
     ),
-    Planted("a weight that moves", middle(more.MovingWeight), ("BN402",), "middle", ("eval-mode",), MODULES, "history"),
+    Planted(
+        "a weight that moves", middle(more.MovingWeight), ("BN402", "BN306"), "middle", EVAL_MODE, MODULES, "history"
+    ),
 ]
 
 STATISTICS = [
@@ -230,10 +254,10 @@ STATISTICS = [
         ("bn1", "1 sd off", 1.0, 1.0, MODULES),
         ("bn2", "1 sd off", -1.0, 1.0, (*ALL, "onnx by dynamo")),
         ("bn1", "factor 4", 0.0, 4.0, ALL),
-        ("bn2", "factor 1/4", 0.0, 0.25, MODULES),
+        ("bn2", "a quarter", 0.0, 0.25, MODULES),
     )
 ] + [
-    Planted("two populations", partial(fitted, nets.build_reused_norm), ("BN407",), "bn1", GAP, ALL, "none"),
+    Planted("two populations", partial(fitted, nets.build_reused_norm), ("BN407", "BN404"), "bn1", GAP, ALL, "none"),
     Planted(
         "one value per statistic", partial(fitted, nets.build_constant_gate), ("BN406",), "middle", (), ALL, "none"
     ),
