@@ -18,9 +18,10 @@ _EXACT = (Carrier.GRAPH, Carrier.PROGRAM)
 
 def misfit(session: Session, batch: Batch, error: RunError) -> UnreadableError:
     """What to raise when the model fails on the very first batch of the user's inputs: both sides in one sentence."""
+    within = f"{error.where}; " if error.where else ""
     return UnreadableError(
-        f"the model raised on the inputs: {error}",
-        where=f"given: {described(_tree(batch))}{_expected(session)}",
+        error.what,
+        where=f"{within}given: {described(_tree(batch))}{_expected(session)}",
         remedy="give inputs as the model takes them",
     )
 
