@@ -65,6 +65,9 @@ class Engines(Protocol):
     def path(self) -> Path:
         """The file."""
 
+    def seed(self, seed: int) -> None:
+        """What the random operators of all engines that are made from now on begin with."""
+
     def edited(self, model: onnx.ModelProto) -> Engine:
         """An edited copy, computed as `deciding` is. Raises NotPossibleError."""
 
@@ -111,6 +114,7 @@ class OrtEngines:
         self._custom_ops = custom_ops
         self._skeleton: onnx.ModelProto | None = None
         self.remarks: tuple[str, ...] = ()
+        self.seeded = False
 
     @property
     def skeleton(self) -> onnx.ModelProto:
@@ -120,6 +124,11 @@ class OrtEngines:
             if name_running_statistics(self._skeleton):
                 self.remarks = (REMARK,)
         return self._skeleton
+
+    def seed(self, seed: int) -> None:
+        """Set onnxruntime's seed, which is one for the process."""
+        self.seeded = True
+        onnxruntime.set_seed(seed)
 
     def deciding(self) -> Engine:
         """The unchanged graph without any optimization."""

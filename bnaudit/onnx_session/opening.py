@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import onnxruntime  # type: ignore[import-untyped]
-
 from bnaudit.description import Part
 from bnaudit.onnx_session.engines import OrtEngines
 from bnaudit.onnx_session.reference import ReferenceEngines
@@ -22,22 +20,21 @@ from bnaudit.session import NotPossibleError
 @contextmanager
 def opened(path: Path, part: Part, options: RunOptions) -> Iterator[OnnxSession]:
     """A session of the graph in a file. Raises UnreadableError, NotPossibleError, UsageError."""
-    session = _session(path, part, options)
-    try:
-        yield session
-    finally:
-        if session.reseeded:  # the seed that was set before cannot be asked for: any other than ours
-            onnxruntime.set_seed(random.SystemRandom().getrandbits(31))
-
-
-def _session(path: Path, part: Part, options: RunOptions) -> OnnxSession:
-    found = survey(path, part)
     engines = OrtEngines(path, options.device, options.custom_ops)
+    try:
+        yield _session(engines, part)
+    finally:
+        if engines.seeded:  # the seed that was set before cannot be asked for: any other than ours
+            engines.seed(random.SystemRandom().getrandbits(31))
+
+
+def _session(engines: OrtEngines, part: Part) -> OnnxSession:
+    found = survey(engines.path, part)
     try:
         return OnnxSession(engines, part, found)
     except LacksKernelError as lacking:
         remark = f"{lacking.what} ({lacking.where}): everything is computed by onnx's reference evaluator"
         try:
-            return OnnxSession(ReferenceEngines(path, engines.skeleton), part, found, also=(remark,))
+            return OnnxSession(ReferenceEngines(engines.path, engines.skeleton), part, found, also=(remark,))
         except NotPossibleError as error:
             raise lacking from error

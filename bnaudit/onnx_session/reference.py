@@ -14,6 +14,7 @@ from onnx.reference import ReferenceEvaluator
 
 from bnaudit.onnx_session.engines import Engine, Feeds
 from bnaudit.onnx_session.reference_norm import BatchNormalization
+from bnaudit.onnx_session.survey import RANDOM
 from bnaudit.session import NotPossibleError, RunError
 
 PER_SECOND = 4e8
@@ -58,6 +59,11 @@ class ReferenceEngines:
         self.path = path
         self._change = change
         self.skeleton = skeleton
+        self._seed: int | None = None
+
+    def seed(self, seed: int) -> None:
+        """Give every random node that has no seed of its own this one."""
+        self._seed = seed
 
     def deciding(self) -> Engine:
         """The graph as it is."""
@@ -72,6 +78,8 @@ class ReferenceEngines:
         whole = onnx.ModelProto()
         whole.CopyFrom(model)
         load_external_data_for_model(whole, str(self.path.parent.absolute()))
+        if self._seed is not None:
+            _seed(whole, self._seed)
         return ReferenceEngine(self._change(whole) if self._change is not None else whole)
 
 
@@ -104,6 +112,13 @@ def parameter_shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
         if node.op_type == "Constant":
             found.update((node.output[0], tuple(each.t.dims)) for each in node.attribute if each.HasField("t"))
     return found
+
+
+def _seed(model: onnx.ModelProto, seed: int) -> None:
+    for number, node in enumerate(model.graph.node):
+        if node.op_type in (*RANDOM, "Dropout") and all(each.name != "seed" for each in node.attribute):
+            given = seed + number if node.op_type == "Dropout" else float(seed + number)
+            node.attribute.append(onnx.helper.make_attribute("seed", given))
 
 
 def _first_line(error: Exception) -> str:

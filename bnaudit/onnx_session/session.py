@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import onnxruntime  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from bnaudit.description import Carrier, GraphInput, Part
@@ -65,8 +64,6 @@ class OnnxSession:
         self._randoms = Randoms(engines.skeleton, survey)
         self._rows = RowWatch(self._instruments, engines.skeleton, survey)
         self._shapes: dict[object, Reading] = {}
-        self.reseeded = False
-        """Whether onnxruntime's seed was set."""
         self._last: Feeds | None = None
         self._compute_dtype = compute or compute_dtype(part, engines.skeleton)
 
@@ -211,10 +208,9 @@ class OnnxSession:
         """
         if seed is None or not self._randoms.any:
             return
-        onnxruntime.set_seed(seed)
+        self.engines.seed(seed)
         self._instruments.forget()
         self._deciding = None
-        self.reseeded = True
 
 
 def _flat(value: Any) -> NDArray[np.float64]:

@@ -42,6 +42,23 @@ def test_a_flag_that_is_an_input_decides_in_every_run(tmp_path: Path, training: 
         assert len(session.run(batch(X, np.bool_(training))).random_calls) == int(training)
 
 
+def test_a_seed_repeats_the_draws_of_the_reference_evaluator(tmp_path: Path) -> None:
+    """onnxruntime has no ReLU of bfloat16."""
+    nodes = [
+        node("Cast", ["x"], ["h"], to=TensorProto.BFLOAT16),
+        node("Relu", ["h"], ["r"]),
+        node("Cast", ["r"], ["f"], to=TensorProto.FLOAT),
+        node("RandomNormalLike", ["f"], ["n"]),
+        node("Dropout", ["n", "ratio", "training"]),
+    ]
+    proto = model(nodes, {"ratio": np.float32(0.5), "training": np.bool_(True)})
+    with opened(proto, tmp_path) as session:
+        assert "reference evaluator" in session.runner
+        first, again, other = (values(session.run(batch(X), seed=seed)) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
 @pytest.mark.parametrize("operator", ["Dropout", "RandomNormalLike"])
 def test_a_seed_repeats_the_draws_in_every_kind_of_run(tmp_path: Path, operator: str) -> None:
     drawing = (
