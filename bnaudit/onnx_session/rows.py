@@ -6,7 +6,7 @@ of an axis to go by.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from math import prod
 from typing import Any, NamedTuple
@@ -53,13 +53,19 @@ class RowWatch:
         self._watched = tuple(self._inner_values())
         self._found: dict[object, tuple[Shapes, dict[str, Layout | None]]] = {}
 
-    def calls(self, given: Feeds, batch: Batch, form: Form, hold: Sequence[Held]) -> tuple[OperatorCall, ...]:
-        """The operators of one forward of this form. Raises RunError when the graph fails."""
+    def calls(
+        self, given: Feeds, batch: Batch, form: Form, hold: Sequence[Held], reseed: Callable[[], None]
+    ) -> tuple[OperatorCall, ...]:
+        """The operators of one forward of this form; `reseed` is called before each run that is looked at.
+
+        Raises RunError when the graph fails.
+        """
         shapes, found = self._shapes_and_layouts(given, batch)
         seen = batch.anchors, batch.size
         prints = {name: fingerprint(array, found.get(name), *seen) for name, array in given.items()}
         chunks = list(self._chunks(shapes))
         for chunk in chunks:
+            reseed()
             reading = self._instruments.read(
                 form._replace(moments=False, exposed=chunk, sizes=()), given, hold, keep=len(chunks) == 1
             )

@@ -93,9 +93,8 @@ class OnnxSession:
         calls = self._norm_calls(reading, batch.size, training, watch)
         operators: tuple[OperatorCall, ...] = ()
         if watch is Watch.ROWS:
-            self._reseed(seed)
             form = Form(training=training, held=tuple(sorted(each.index for each in hold)))
-            operators = self._rows.calls(given, batch, form, hold)
+            operators = self._rows.calls(given, batch, form, hold, lambda: self._reseed(seed))
         return Trace(
             outputs=outputs,
             norm_calls=calls,

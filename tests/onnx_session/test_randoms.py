@@ -42,6 +42,14 @@ def test_a_flag_that_is_an_input_decides_in_every_run(tmp_path: Path, training: 
         assert len(session.run(batch(X, np.bool_(training))).random_calls) == int(training)
 
 
+def test_seeded_rows_of_a_dropout_do_not_depend_on_the_companions(tmp_path: Path) -> None:
+    other = normal(3, 4, 8, 8, seed=1)
+    other[0] = X[0]
+    with opened(dropping(True), tmp_path) as session:
+        calls = [session.run(batch(x), watch=Watch.ROWS, seed=3).operators[0] for x in (X, other, X)]
+    assert len({call.rows_in for call in calls}) == len({call.rows_out for call in calls}) == 1
+
+
 def test_a_seed_repeats_the_draws_of_the_reference_evaluator(tmp_path: Path) -> None:
     """onnxruntime has no ReLU of bfloat16."""
     nodes = [
