@@ -83,9 +83,12 @@ class LayerNames:
         return found if isinstance(found, NormKind) else None
 
     def is_norm(self, name: str, class_name: str) -> bool:
-        """Whether a registered module of this name is a norm layer, by its class or by what a graph says of it."""
+        """Whether a registered module of this name is a norm layer; in a graph, which keeps no module without
+        tensors, by what its nodes say."""
+        if self.has_graph and kind_of_class(class_name) is not None:
+            return True
         module = self._by_name.get(name)
-        return module is not None and (self.kind(module) is not None or kind_of_class(class_name) is not None)
+        return module is not None and self.kind(module) is not None
 
     def without_operator(self) -> dict[int, NormKind]:
         """Identities of the norm modules that run no normalization operator of their own: they multiply and add."""

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
 
 
+_KEEPING = (NormKind.BATCH, NormKind.SYNC_BATCH, NormKind.FROZEN_BATCH, NormKind.INSTANCE)
+
+
 class Extent(NamedTuple):
     """What one statistic covers."""
 
@@ -38,6 +41,8 @@ class Reading(NamedTuple):
     bias: torch.Tensor | None
     running_mean: torch.Tensor | None
     running_var: torch.Tensor | None
+    given: tuple[torch.Tensor, torch.Tensor] | None
+    """The batch's mean and 1 / √(variance + ε), computed before."""
     eps: float | None
     momentum: float | None
     updates: bool
@@ -48,26 +53,26 @@ def read(
     norm: Normalization, values: Mapping[str, Any], *, size: int, layer_kind: NormKind | None, is_parameter: bool
 ) -> Reading:
     """`layer_kind`: of the innermost module; `is_parameter`: the operator normalizes a parameter, not an activation."""
-    activation = _first(values, "input", "qx", "X", "x")
-    mean, var = _first(values, "running_mean", "mean"), _first(values, "running_var", "var", "invstd")
+    activation, mean, var, given = values["input"], values.get("running_mean"), values.get("running_var"), None
     uses_batch = _uses_batch(norm, values)
+    if norm.statistics is Statistics.GIVEN:
+        mean, var, given = None, None, (values["running_mean"], values["invstd"])
     kind = norm.kind
     if kind is NormKind.BATCH:
         kind = _batch_or_instance(activation.shape, size, layer_kind, is_parameter, stored=mean is not None)
-    if norm.statistics is Statistics.GIVEN:
-        mean = var = None
-    momentum = _first(values, "momentum", "exponential_average_factor")
+    keeps = kind in _KEEPING
     return Reading(
         kind=kind,
         uses_batch=uses_batch,
         activation=activation,
-        weight=_first(values, "weight"),
-        bias=_first(values, "bias"),
-        running_mean=mean if kind.is_batch or kind is NormKind.INSTANCE else None,
-        running_var=var if kind.is_batch or kind is NormKind.INSTANCE else None,
-        eps=_first(values, "eps", "epsilon"),
-        momentum=momentum,
-        updates=uses_batch and mean is not None and (kind.is_batch or kind is NormKind.INSTANCE),
+        weight=values.get("weight"),
+        bias=values.get("bias"),
+        running_mean=mean if keeps else None,
+        running_var=var if keeps else None,
+        given=given,
+        eps=values.get("eps"),
+        momentum=values.get("momentum") if keeps else None,
+        updates=uses_batch and keeps and mean is not None,
         extent=extent(kind, activation.shape, values, size, is_parameter, layer_kind),
     )
 
@@ -138,7 +143,7 @@ def _of_trailing(shape: Sequence[int], values: Mapping[str, Any], size: int) -> 
 
 
 def _of_groups(shape: Sequence[int], values: Mapping[str, Any], size: int) -> Extent:
-    groups = values.get("group", values.get("num_groups")) or 1
+    groups = values.get("group") or 1
     channels = shape[1] if len(shape) > 1 else 1
     each = prod(shape[1:]) // groups
     return Extent(False if shape[0] % size == 0 else None, channels, each, each)
@@ -146,9 +151,5 @@ def _of_groups(shape: Sequence[int], values: Mapping[str, Any], size: int) -> Ex
 
 def _uses_batch(norm: Normalization, values: Mapping[str, Any]) -> bool:
     if norm.statistics is Statistics.BY_FLAG:
-        return bool(_first(values, "training", "use_input_stats"))
+        return bool(values.get("training"))
     return norm.statistics is not Statistics.STORED
-
-
-def _first(values: Mapping[str, Any], *names: str) -> Any:
-    return next((values[name] for name in names if values.get(name) is not None), None)

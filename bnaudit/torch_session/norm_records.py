@@ -45,7 +45,7 @@ class NormRecords:
     def read(self, known: Operator, values: Mapping[str, Any], layer_kind: NormKind | None) -> Reading:
         """`layer_kind`: of the innermost module."""
         assert known.norm is not None
-        activation = values.get("input", values.get("qx"))
+        activation = values["input"]
         is_parameter = isinstance(activation, torch.Tensor) and self._names.is_state(activation)
         return read(known.norm, values, size=self._size, layer_kind=layer_kind, is_parameter=is_parameter)
 
@@ -67,7 +67,7 @@ class NormRecords:
             result = function(*_on_copies(known, args), **kwargs)
             returned = _normalized(reading, held, result)
         moments = self._sample_moments(reading)
-        batch = self._batch_moments(known, reading, result, moments)
+        batch = self._batch_moments(reading, result, moments)
         self.calls.append(
             NormCall(
                 index=len(self.calls),
@@ -157,13 +157,13 @@ class NormRecords:
         return sample_moments(reading.activation, self._size)
 
     def _batch_moments(
-        self, known: Operator, reading: Reading, result: Any, moments: tuple[Vector, Vector] | None
+        self, reading: Reading, result: Any, moments: tuple[Vector, Vector] | None
     ) -> tuple[Vector | None, Vector | None]:
         if not (reading.uses_batch and reading.kind.is_batch) or reading.activation.is_meta:
             return None, None
         if moments is not None:
             return merged(*moments)
-        saved = _saved(known, reading, result)
+        saved = reading.given if reading.given is not None else _saved(reading, result)
         if saved is None:
             return batch_moments(reading.activation)
         mean, inverse = saved
@@ -174,9 +174,8 @@ def _vector(value: object) -> Vector | None:
     return as_float64(value) if isinstance(value, torch.Tensor) and not value.is_meta else None
 
 
-def _saved(known: Operator, reading: Reading, result: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
+def _saved(reading: Reading, result: Any) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Mean and 1 / √(variance + ε), where the operator returns them in full precision."""
-    assert known.norm is not None
     if isinstance(result, tuple) and len(result) >= 3:
         mean, inverse = result[1], result[2]
         wide = (torch.float32, torch.float64)

@@ -18,7 +18,7 @@ from bnaudit.description import NormKind
 class Statistics(Enum):
     """What a batch normalization operator normalizes with."""
 
-    BY_FLAG = "as its `training` or `use_input_stats` says"
+    BY_FLAG = "as its `training` says"
     BATCH = "always the batch's"
     STORED = "always stored ones"
     GIVEN = "the batch's, computed by an operator before (SyncBatchNorm)"
@@ -60,8 +60,11 @@ class Operator(NamedTuple):
     """Has arguments `dim` and `keepdim`."""
 
     def read(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """All arguments by name."""
-        return {**self.defaults, **dict(zip(self.arguments, args, strict=False)), **kwargs}
+        """All arguments by name; those of normalizations as `native_batch_norm` calls them."""
+        values = {**self.defaults, **dict(zip(self.arguments, args, strict=False))}
+        for name, value in kwargs.items():
+            values[_CALLED.get(name, name) if self.norm is not None else name] = value
+        return values
 
 
 _BY_FLAG = Normalization(NormKind.BATCH, Statistics.BY_FLAG)
@@ -120,6 +123,17 @@ _LOOKS = frozenset(
 )
 _EMPTY = ("aten.empty", "aten.new_empty", "aten._empty")
 
+_CALLED = {
+    "exponential_average_factor": "momentum",
+    "epsilon": "eps",
+    "qx": "input",
+    "mean": "running_mean",
+    "var": "running_var",
+    "use_input_stats": "training",
+    "num_groups": "group",
+}
+"""What other normalizations call the arguments of `native_batch_norm` and `native_group_norm`."""
+
 _known: dict[object, Operator] = {}
 
 
@@ -150,11 +164,13 @@ def _classify(function: object) -> Operator:
     name = schema.name.replace("::", ".")
     arguments = schema.arguments
     names = tuple(argument.name for argument in arguments)
+    norm = _NORMS.get(name)
+    called = {argument: _CALLED.get(argument, argument) if norm is not None else argument for argument in names}
     return Operator(
         name=name,
-        arguments=names,
-        defaults={argument.name: argument.default_value for argument in arguments if argument.has_default_value()},
-        norm=_NORMS.get(name),
+        arguments=tuple(called.values()),
+        defaults={called[each.name]: each.default_value for each in arguments if each.has_default_value()},
+        norm=norm,
         random=_randomness(name, names, getattr(function, "tags", ())),
         is_view=_is_view(name, schema),
         written=tuple(arg.name for arg in arguments if arg.alias_info is not None and arg.alias_info.is_write),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType, TracebackType
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bnaudit.session import Held, NormCall, OperatorCall, Place, RandomCall, Watch
@@ -205,6 +207,8 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         recorder = self._recorder
         recorder.operator_count += 1
+        if isinstance(func, HigherOrderOperator):
+            return func(*map(self._looked_into, args), **(kwargs or _NOTHING))
         if recorder._randoms.pending is not None or self._handles[func]:
             result = self._watched(func, args, kwargs or _NOTHING)
         elif kwargs:
@@ -218,6 +222,18 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 if isinstance(item, torch.Tensor):
                     recorder._dtypes.add(item.dtype)
         return result
+
+    def _looked_into(self, argument: Any) -> Any:
+        """A branch or body of control flow, run under this mode: it is left while an operator runs."""
+        if isinstance(argument, torch.Tensor) or not callable(argument):
+            return argument
+
+        @functools.wraps(argument)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return argument(*args, **kwargs)
+
+        return watched
 
 
 _NOTHING: dict[str, Any] = {}

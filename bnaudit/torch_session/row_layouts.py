@@ -39,6 +39,8 @@ class RowLayouts:
 
     def of(self, tensor: torch.Tensor) -> Layout | None:
         """None: no rows."""
+        if tensor.is_nested:
+            return None
         entry = self._known.get(id(tensor))
         if entry is not None and entry[0]() is tensor and _fits(tensor.shape, entry[1], self._size):
             return entry[1]
@@ -64,7 +66,7 @@ class RowLayouts:
             ((layout, tensor) for tensor in inputs if (layout := self.of(tensor)) is not None), (None, None)
         )
         outputs = list(tensors_in(result))
-        if name.startswith(_COUNTED):
+        if name.startswith(_COUNTED) or any(tensor.is_nested for tensor in (*inputs, *outputs)):
             self._set(outputs, [None] * len(outputs))
         elif like is None or source is None:
             if inputs:

@@ -1,0 +1,54 @@
+"""Where samples meet, read off two forwards."""
+
+from __future__ import annotations
+
+from bnaudit.mixing import mixing
+from bnaudit.session import OperatorCall, Place
+
+
+def call(
+    index: int, operator: str, rows_in: tuple[int, ...] | None, rows_out: tuple[int, ...] | None, others: int = 0
+) -> OperatorCall:
+    return OperatorCall(
+        index=index,
+        place=Place(operator=operator),
+        rows_in=rows_in,
+        others_in=others,
+        rows_out=rows_out,
+        others_out=None,
+    )
+
+
+def test_the_operator_that_anchors_enter_equal_and_leave_unequal_is_named() -> None:
+    first = [call(0, "conv", (1, 2), (3, 4)), call(1, "norm", (3, 4), (5, 6)), call(2, "relu", (5, 6), (7, 8))]
+    second = [call(0, "conv", (1, 2), (3, 4)), call(1, "norm", (3, 4), (5, 9)), call(2, "relu", (5, 9), (7, 0))]
+    assert mixing(first, second) == [first[1]]
+
+
+def test_one_anchor_that_already_differs_going_in_is_not_laid_at_the_door_of_what_follows() -> None:
+    first, second = [call(0, "relu", (1, 2), (3, 4))], [call(0, "relu", (1, 9), (3, 8))]
+    assert mixing(first, second) == []
+
+
+def test_a_batch_wide_scalar_is_seen_where_it_is_used() -> None:
+    first = [call(0, "max", (1, 2), None), call(1, "mul", (1, 2), (3, 4), others=7)]
+    second = [call(0, "max", (1, 2), None), call(1, "mul", (1, 2), (5, 6), others=8)]
+    assert mixing(first, second) == [first[1]]
+
+
+def test_comparison_ends_where_the_forwards_take_different_ways() -> None:
+    first = [call(0, "mm", (1,), (2,)), call(1, "relu", (3,), (4,)), call(2, "add", (5,), (6,))]
+    second = [call(0, "mm", (1,), (2,)), call(1, "tanh", (3,), (9,)), call(2, "add", (5,), (7,))]
+    assert mixing(first, second) == []
+
+
+def test_the_shorter_forward_ends_the_comparison() -> None:
+    first = [call(0, "mm", (1,), (2,)), call(1, "roll", (2,), (3,))]
+    assert mixing(first, [*first[:1], call(1, "roll", (2,), (4,)), call(2, "add", (5,), (7,))]) == [first[1]]
+    assert mixing(first, first[:1]) == []
+
+
+def test_operators_without_rows_prove_nothing() -> None:
+    first = [call(0, "sum", None, (2,)), call(1, "sum", (2,), None)]
+    second = [call(0, "sum", None, (3,)), call(1, "sum", (2,), None)]
+    assert mixing(first, second) == []
