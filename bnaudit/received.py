@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from bnaudit.experiment import Experiment
+from bnaudit.initial_state import LEARNS_STATISTICS, is_fresh
 from bnaudit.measurement import LayerStatistics, ReusedNorm
 from bnaudit.norm_statistics import Comparison, Moments, against_stored, between_populations, joined, stacked
 from bnaudit.session import NormCall, Trace
@@ -54,13 +55,21 @@ def received(experiment: Experiment) -> list[Received]:
 
 
 def layer_statistics(experiment: Experiment) -> list[LayerStatistics]:
-    """Stored against received statistics, where any are stored."""
+    """Stored against received statistics, where any are stored; a model that was never trained stores none."""
+    if never_trained(experiment):
+        return []
     found = []
     for entry in experiment.once(received):
         mean, var = entry.first.stored_mean, entry.first.stored_var
         if mean is not None and var is not None:
             found.append(_statistics(experiment, entry, mean, var))
     return found
+
+
+def never_trained(experiment: Experiment) -> bool:
+    """Whether all batch norms that update statistics hold what they were built with."""
+    learning = [layer for layer in experiment.session.part.layers if layer.kind in LEARNS_STATISTICS]
+    return bool(learning) and is_fresh(learning)
 
 
 def reused_norms(experiment: Experiment) -> list[ReusedNorm]:

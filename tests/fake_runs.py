@@ -72,6 +72,8 @@ class Net:
     """What a row's output grows by with its position in the batch."""
     shared: bool = False
     """Both norms are one layer."""
+    fresh: bool = False
+    """As it was built."""
     unseen: bool = False
     """Its norm operators cannot be seen."""
     stored: dict[str, tuple[Array, Array]] = field(default_factory=dict)
@@ -144,7 +146,14 @@ class FakeSession:
         layers = [
             batch_norm(name, mean=None, var=None, counter=None, tracks_statistics=False)
             if name in self.net.by_configuration
-            else batch_norm(name)
+            else batch_norm(
+                name,
+                **(
+                    {"mean": [0, 0], "var": [1, 1], "gamma": [1, 1], "beta": [0, 0], "counter": 0}
+                    if self.net.fresh
+                    else {}
+                ),
+            )
             for name in NORMS
         ]
         self.part = Part(name="", carrier=Carrier.MODULE, layers=tuple(layers) if norms else ())

@@ -8,7 +8,7 @@ from bnaudit.experiment import Experiment
 from bnaudit.measurement import Answer, Gap, Measurement, NormSize
 from bnaudit.mode_gap import FEWEST_SAMPLES, is_gap, mode_gap, normalizes_with_batch
 from bnaudit.probes import Probe
-from bnaudit.received import layer_statistics, reused_norms
+from bnaudit.received import layer_statistics, never_trained, reused_norms
 from bnaudit.results import Outcome, Question
 
 
@@ -46,6 +46,8 @@ def _answer(experiment: Experiment, gap: Gap | None) -> tuple[Outcome, str, str]
         return Outcome.NOT_CHECKED, experiment.training_why, "a model that can be put into training mode"
     if not normalizes_with_batch(training):
         return Outcome.PASSED, "no norm uses the batch in train() either", ""
+    if never_trained(experiment):
+        return Outcome.INCONCLUSIVE, "the statistics are as they were built", "a trained model"
     if experiment.feed.synthetic:
         return Outcome.NOT_CHECKED, "synthetic input: sizes are not evidence", "real inputs: --inputs"
     if normalizes_with_batch(experiment.base):

@@ -86,6 +86,11 @@ def test_a_model_that_uses_the_batch_in_eval_is_not_judged() -> None:
     assert split(net=Net(leaky=frozenset({"one"})))[2].outcome is Outcome.INCONCLUSIVE
 
 
+def test_statistics_of_a_model_that_was_never_trained_are_not_judged() -> None:
+    layers, _, answer = split(net=Net(fresh=True, stored=perfect({"one": (3.0, 9.0)})))
+    assert not layers and answer.outcome is Outcome.INCONCLUSIVE
+
+
 def test_a_norm_used_twice_is_compared_with_itself() -> None:
     found = measured("train_eval_gap", Net(shared=True))
     (reused,) = [entry for entry in found if isinstance(entry, ReusedNorm)]
