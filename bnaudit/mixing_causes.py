@@ -84,6 +84,13 @@ _TABLE: tuple[tuple[str, Cause], ...] = (
         ),
     ),
     (
+        r"\b(?:add|sub|rsub|mul|div|true_divide|pow|addcmul|addcdiv|lerp|cat|concat|stack|where|clamp|gather|expand)_?\b",
+        Cause(
+            "a value computed from the whole batch enters each sample",
+            "store the value that it has on training data as a buffer and use that in eval mode, or reduce per sample",
+        ),
+    ),
+    (
         r"matmul|\bmm\b|\bbmm\b|einsum|addmm|gemm|baddbmm|\bdot\b",
         Cause(
             "a matrix product runs over the samples of the batch",

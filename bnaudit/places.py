@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from bnaudit.description import Carrier, Description, NormLayer
+from bnaudit.modes import drops_at_random
 from bnaudit.session import Place, StateChange
 
 _T = TypeVar("_T")
@@ -46,6 +47,17 @@ def trains_hidden(subject: Description, name: str | None) -> bool:
         return False
     paths = [hidden.path for part in subject.parts for hidden in part.hidden if hidden.in_training]
     return any(name == path or name.startswith((f"{path}.", f"{path}[")) for path in paths)
+
+
+def drops_by_code(subject: Description, name: str | None) -> bool:
+    """Whether a dropout without a name of its own is one that the code fixes in training form, as BN202 or BN203 tells.
+
+    A run of TorchScript sees no modules, so that it cannot say which.
+    """
+    if name:
+        return False
+    entries = [entry for part in subject.parts if part.carrier.has_code for entry in part.mode_dependent]
+    return any(entry.graph_training and drops_at_random(entry) is not False for entry in entries)
 
 
 def by_place(entries: Iterable[tuple[str | None, _T]]) -> dict[str | None, list[_T]]:

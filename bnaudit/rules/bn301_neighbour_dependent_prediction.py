@@ -54,7 +54,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bnaudit.measurement import Measured, Mixing, PoisonedBatch, Swap
+from bnaudit.measurement import EvalDropout, Measured, Mixing, PoisonedBatch, Repeat, Swap
 from bnaudit.mixing_causes import Cause, usual_cause
 from bnaudit.places import by_place, described, layer_at, trains_hidden
 from bnaudit.results import Hit, Question, Severity
@@ -93,16 +93,25 @@ def _leaks(swap: Swap, epsilons: float) -> bool:
 
 
 def _places(case: Case, measured: Measured, swap: Swap) -> Iterator[Hit]:
+    mixing = _without_chance(measured, swap)
     if not swap.mixing:
         cause = _NONE_FOUND if swap.located else _NOT_LOCATED
         where = "no operator was seen to mix samples" if swap.located else "what mixes them was not located"
         yield _hit(case, swap, None, where, cause.advice)
-    named = by_place((layer_at(case.subject, found.place, found.layer), found) for found in swap.mixing)
+    named = by_place((layer_at(case.subject, found.place, found.layer), found) for found in mixing)
     for name, found in named.items():
         if not trains_hidden(case.subject, name):
             cause = usual_cause(found[0])
             alone = refusal(measured) if found[0].is_norm else ""
             yield _hit(case, swap, name, _mixes(found, cause) + alone, cause.advice)
+
+
+def _without_chance(measured: Measured, swap: Swap) -> list[Mixing]:
+    """The places but for operators that draw: where seeds cannot be reset, equal rows leave them unequal by chance."""
+    calls = [drop.call for drop in measured.of(EvalDropout)]
+    calls += [call for repeat in measured.of(Repeat) for call in repeat.random]
+    drawing = {call.place.operator for call in calls} - {""}
+    return [found for found in swap.mixing if found.is_norm or found.place.operator not in drawing]
 
 
 def _mixes(found: list[Mixing], cause: Cause) -> str:

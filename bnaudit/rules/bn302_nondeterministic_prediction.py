@@ -45,7 +45,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bnaudit.measurement import Repeat
-from bnaudit.places import by_place, described, layer_at, trains_hidden
+from bnaudit.places import by_place, described, drops_by_code, layer_at, trains_hidden
 from bnaudit.results import Hit, Question, Severity
 from bnaudit.rules import Case, rule
 from bnaudit.session import RandomCall
@@ -78,7 +78,8 @@ def nondeterministic_prediction(case: Case) -> Iterator[Hit]:
         if not drawing:
             yield _hit(case, repeat, None, "no operator that draws was seen", _UNSEEN)
         for name, calls in by_place((layer_at(case.subject, call.place), call) for call in drawing).items():
-            if not trains_hidden(case.subject, name):
+            told = all(call.is_dropout for call in calls) and drops_by_code(case.subject, name)
+            if not told and not trains_hidden(case.subject, name):
                 yield _hit(case, repeat, name, _draws(calls), _SWITCH_OFF)
 
 

@@ -39,7 +39,7 @@ running statistics (BN301, BN401).
 - An artifact that fixes its batch size is run at that size only.
 - A model that draws random numbers draws others for another shape: not checked.
 - Where companions matter, size 1 differs too; BN301 and BN401 tell that, and what it raises for want of values. A norm
-  of single values at every size is told by BN406.
+  of single values at every size is told by BN406, an answer that depends on the row by BN305.
 - Rounding differs between batch sizes (2e-7 to 4e-7 in float32, up to 5e-4 in float16): within 64 steps, silent.
 """
 
@@ -47,7 +47,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bnaudit.measurement import BatchSize, Measured, NormSize, Swap
+from bnaudit.measurement import BatchSize, IdenticalRows, Measured, NormSize, Swap
 from bnaudit.results import Hit, Question, Severity
 from bnaudit.rules import Case, rule
 from bnaudit.shift_wording import NOISE, amount, beyond, flips, limit, value
@@ -71,13 +71,14 @@ def batch_size_special_case(case: Case) -> Iterator[Hit]:
         return
     epsilons = case.limits["epsilons"]
     leaks = any(swap.leaks for swap in case.measured.of(Swap))
+    rows = any(beyond(found.shift, epsilons) for found in case.measured.of(IdenticalRows))
     for found in case.measured.of(BatchSize):
         if found.raised:
             if not (lacks_values(found) and (leaks or _norms_single_values(case.measured))):
                 yield _raises(found)
         elif found.lost_axis:
             yield _hit(f"a batch of one loses its batch axis: {found.lost_axis}", _LOST, "axis lost")
-        elif found.one is not None and beyond(found.one, epsilons) and not leaks:
+        elif found.one is not None and beyond(found.one, epsilons) and not (leaks or rows):
             yield Hit(
                 message=f"a batch of one differs {amount(found.one)}{flips(found.one)} from larger ones"
                 + _others(found, epsilons),

@@ -59,7 +59,7 @@ from collections.abc import Iterator
 
 from bnaudit.description import NormKind
 from bnaudit.measurement import EvalDropout, EvalNorm, Measured, StateInEval
-from bnaudit.places import by_place, described, layer_at, norm_layer, trains_hidden
+from bnaudit.places import by_place, described, drops_by_code, layer_at, norm_layer, trains_hidden
 from bnaudit.results import Confidence, Hit, Question, Severity
 from bnaudit.rules import Case, rule
 from bnaudit.run_proofs import neighbours_passed
@@ -95,7 +95,7 @@ def eval_mode_leak(case: Case) -> Iterator[Hit]:
             yield _cannot_tell(name, found)
     drops = [drop for drop in case.measured.of(EvalDropout) if drop.call.probability != 0]
     for name, dropping in by_place((layer_at(case.subject, drop.call.place), drop) for drop in drops).items():
-        if not trains_hidden(case.subject, name):
+        if not trains_hidden(case.subject, name) and not drops_by_code(case.subject, name):
             yield _dropout(name, dropping)
 
 

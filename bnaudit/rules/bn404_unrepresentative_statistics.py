@@ -103,7 +103,7 @@ def _limits(case: Case) -> StatisticsLimits:
 
 
 def _hit(case: Case, found: LayerStatistics, verdict: Moved, input_moved: bool) -> Hit:
-    reading = ": alone of all layers, so the input distribution moved" if input_moved else ""
+    reading = ": alone of all layers, so the input distribution moved" if input_moved and not found.synthetic else ""
     advice = _LOOK_AT_INPUT if input_moved else _MEASURE_AGAIN
     by_mean = verdict.mean is Evidence.BEYOND
     return Hit(

@@ -11,9 +11,10 @@ from measured import EXACT, LARGE, NOISE, mixing, place, run_hits, shift, swap
 
 from bnaudit.auditing import conclude
 from bnaudit.description import Carrier, Description, HiddenModule
-from bnaudit.measurement import Mixing, PoisonedBatch
+from bnaudit.measurement import EvalDropout, Mixing, PoisonedBatch, Repeat
 from bnaudit.mixing_causes import usual_cause
 from bnaudit.results import Confidence, Hit, Severity
+from bnaudit.session import RandomCall
 
 RULE = "bn301_neighbour_dependent_prediction"
 
@@ -115,6 +116,8 @@ def test_the_root_module_has_a_name_and_an_unnamed_node_has_none() -> None:
         ("Net", "aten.mm.default", "stored references"),
         ("", "Einsum", "stored references"),
         ("Net", "aten.native_batch_norm.default", "training=self.training"),
+        ("Spread", "aten.sub_.Tensor", "as a buffer"),
+        ("", "Mul", "as a buffer"),
         ("Net", "aten.roll.default", "axis 0"),
     ],
 )
@@ -139,6 +142,16 @@ def test_a_hidden_norm_in_training_mode_is_told_by_its_own_rule() -> None:
 def test_a_module_made_in_forward_is_named_as_such() -> None:
     (hit,) = run_hits(RULE, swap(mixing("pool", hidden=True)))
     assert "not registered or made in forward()" in hit.message
+
+
+def test_an_operator_that_draws_does_not_mix() -> None:
+    """onnxruntime resets no seeds: rows go into a dropout equal and come out unequal."""
+    graph = description(part([], carrier=Carrier.GRAPH))
+    shown = swap(norm_mixing("bn1"), mixing("/drop/Dropout", "Dropout", "Dropout"))
+    call = RandomCall(place=place("drop", "Dropout", "Dropout"), is_dropout=True)
+    assert [hit.layer for hit in run_hits(RULE, shown, EvalDropout(call=call, calls=1), subject=graph)] == ["bn1"]
+    repeat = Repeat(in_a_row=LARGE, restored=LARGE, random=(call,))
+    assert [hit.layer for hit in run_hits(RULE, shown, repeat, subject=graph)] == ["bn1"]
 
 
 def test_a_nan_that_spreads_is_a_note() -> None:

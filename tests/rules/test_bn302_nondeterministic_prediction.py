@@ -6,7 +6,7 @@ import torch
 from builders import description, part
 from measured import EXACT, LARGE, NOISE, random_call, run_hits
 
-from bnaudit.description import Carrier, HiddenModule
+from bnaudit.description import Carrier, HiddenModule, ModeDependent
 from bnaudit.measurement import Repeat
 from bnaudit.results import Severity
 from bnaudit.session import RandomCall
@@ -52,6 +52,13 @@ def test_a_hidden_dropout_in_training_mode_is_told_by_its_own_rule() -> None:
     hidden = HiddenModule(path="drops[0]", class_name="Dropout", training=True, mode_dependent=(), in_training=True)
     subject = description(part([], carrier=Carrier.MODULE, hidden=(hidden,)))
     assert not run_hits(RULE, repeat(random_call("drops[0]")), subject=subject)
+
+
+def test_a_dropout_of_a_script_that_its_code_fixes_is_told_by_name() -> None:
+    drop = ModeDependent(name="drop", kind="dropout", class_name="Dropout", probability=0.5, graph_training=True)
+    subject = description(part([], carrier=Carrier.SCRIPT, traced=True, mode_dependent=(drop,)))
+    assert not run_hits(RULE, repeat(random_call("")), subject=subject)
+    assert len(run_hits(RULE, repeat(random_call("", None, is_dropout=False)), subject=subject)) == 1
 
 
 def test_the_page_is_what_torch_does() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from measured import EXACT, LARGE, NOISE, mixing, norm_size, run_hits, swap
 
-from bnaudit.measurement import BatchSize, Shift
+from bnaudit.measurement import BatchSize, IdenticalRows, Shift
 
 RULE = "bn303_batch_size_special_case"
 TOO_FEW = "ValueError: Expected more than 1 value per channel when training, got input size torch.Size([1, 8])."
@@ -63,6 +63,11 @@ def test_where_companions_matter_one_differs_for_that_reason() -> None:
     assert not run_hits(RULE, size(None, raised=TOO_FEW), swap(mixing()))
     assert len(run_hits(RULE, size(None, raised="IndexError: other"), swap(mixing()))) == 1
     assert len(run_hits(RULE, size(), swap(other=EXACT, scaled=EXACT, leaks=False))) == 1
+
+
+def test_an_answer_that_depends_on_the_row_is_told_by_its_own_rule() -> None:
+    assert not run_hits(RULE, size(), IdenticalRows(shift=LARGE))
+    assert len(run_hits(RULE, size(), IdenticalRows(shift=NOISE))) == 1
 
 
 def test_a_norm_of_single_values_is_told_by_its_own_rule() -> None:

@@ -7,7 +7,7 @@ import torch
 from builders import batch_norm, description, part
 from measured import EXACT, eval_dropout, eval_norm, neighbours, run_hits, state_in_eval, swap
 
-from bnaudit.description import Carrier, HiddenModule, NormKind
+from bnaudit.description import Carrier, HiddenModule, ModeDependent, NormKind
 from bnaudit.results import Confidence, Outcome, Severity
 
 RULE = "bn401_eval_mode_leak"
@@ -96,6 +96,14 @@ def test_a_dropout_that_drops_is_found(probability: float | None) -> None:
 
 def test_a_dropout_of_probability_0_is_silent() -> None:
     assert not run_hits(RULE, eval_dropout("drop", 0.0))
+
+
+@pytest.mark.parametrize(("name", "fixed", "count"), [("", True, 0), ("", None, 1), ("drop", True, 1)])
+def test_a_dropout_of_a_script_that_its_code_fixes_is_told_by_name(name: str, fixed: bool | None, count: int) -> None:
+    """A run of TorchScript sees no modules: BN202 or BN203 names the layer."""
+    drop = ModeDependent(name="drop", kind="dropout", class_name="Dropout", probability=0.5, graph_training=fixed)
+    subject = description(part([], carrier=Carrier.SCRIPT, traced=True, mode_dependent=(drop,)))
+    assert len(run_hits(RULE, eval_dropout(name, class_name="Net"), subject=subject)) == count
 
 
 def test_the_advice_for_a_functional_dropout_is_its_argument() -> None:
