@@ -158,7 +158,7 @@ class _Rules(NamedTuple):
 def _choose(settings: Settings) -> _Rules:
     files = plugins.names("bnaudit.rules")
     ids = [rule_id(name) for name in files]
-    check_selectors((*settings.select, *settings.ignore), ids)
+    check_selectors((*settings.select, *settings.ignore, *(rule for rule, _ in settings.intended)), ids)
     loaded = [load_rule(name) for name in files]
     return _Rules(
         [rule for rule in loaded if settings.selects(rule.id)],

@@ -258,8 +258,9 @@ class Experiment:
     def _may_begin(self, name: str) -> None:
         budget, made = self._options.budget, self.forwards + self.extra_forwards
         if budget is not None and self._clock() - self._begin > budget:
+            after = "1 forward" if made == 1 else f"{made} forwards"
             remedy = "raise --budget"
-            raise BudgetSpent(f"the budget of {budget:g} s was spent after {made} forwards", where=name, remedy=remedy)
+            raise BudgetSpent(f"the budget of {budget:g} s was spent after {after}", where=name, remedy=remedy)
         self._progress.forward(name, made + 1, max(self._expected() + self.extra_forwards, made + 1))
 
     def _expected(self) -> int:

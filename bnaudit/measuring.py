@@ -63,7 +63,7 @@ def run(
     Raises UsageError for options that name what does not exist.
     """
     if options.static:
-        return Run(description, why_not="--static: nothing was run", needs="a run: leave out --static")
+        return Run(description, why_not="--static was given", needs="a run, without --static")
     if options.model is None and not wanted:
         return Run(description, why_not="no selected rule needs a run", needs="the whole set of rules")
     if description is not None and options.model is None and _is_state_dict(description):
@@ -77,7 +77,7 @@ def run(
         if permission is None:
             continue
         if permission:
-            return Run(description, why_not=f"not run: {permission}", needs=permission)
+            return Run(description, why_not=f"it needs {permission}", needs=permission)
         return _run(runner, subject, asked, progress)
     return Run(description, why_not="nothing here can run it", needs="another format of the model")
 
@@ -145,10 +145,7 @@ def _experiment(
     shown = _Shown()
     if session.loaded is not None:
         shown.measurements.append(session.loaded)
-    try:
-        shown.collect(experiment)
-    except KeyboardInterrupt:
-        shown.interrupted = True
+    shown.collect(experiment)
     measured = Measured(
         runner=session.runner,
         part=session.part.name,
@@ -171,11 +168,14 @@ def _experiment(
 
 def _must_take(experiment: Experiment, options: RunOptions) -> None:
     """Run the first batch. What raises here is no finding: the model does not take these inputs."""
+    from bnaudit.experiment import BudgetSpent
     from bnaudit.feeds.fitting import misfit
     from bnaudit.session import NotPossibleError, RunError
 
     try:
         _ = experiment.base
+    except BudgetSpent:
+        return  # every probe will say so
     except RunError as error:
         if options.inputs is None:
             raise NotPossibleError(f"the model raised on synthetic inputs: {error}") from error
@@ -193,12 +193,15 @@ class _Shown:
         self.interrupted = False
 
     def collect(self, experiment: Experiment) -> None:
-        """Let every probe measure. Raises KeyboardInterrupt."""
+        """Let every probe measure, until the user interrupts."""
         from bnaudit.experiment import BudgetSpent
         from bnaudit.measurement import Unmeasured
         from bnaudit.probes import probes
 
         for probe in probes():
+            if self.interrupted:
+                self.unmeasured.append(Unmeasured(probe=probe.name, why="interrupted", inconclusive=True))
+                continue
             try:
                 for measurement in probe.measure(experiment):
                     self.measurements.append(measurement)
@@ -206,6 +209,10 @@ class _Shown:
             except BnauditError as error:
                 spent = isinstance(error, BudgetSpent)
                 needs = "more time: --budget" if spent else ""
-                self.unmeasured.append(Unmeasured(probe=probe.name, why=str(error), needs=needs, inconclusive=spent))
+                why = error.what if spent else str(error)
+                self.unmeasured.append(Unmeasured(probe=probe.name, why=why, needs=needs, inconclusive=spent))
+            except KeyboardInterrupt:
+                self.interrupted = True
+                self.unmeasured.append(Unmeasured(probe=probe.name, why="interrupted", inconclusive=True))
             except Exception as error:
                 self.broken.append(Failed(rule="", name=f"probe {probe.name}", error=where_raised(error)))

@@ -77,12 +77,19 @@ def _verdict(
 
 def _measured(question: Question, measured: Measured) -> _Answer | None:
     """What the run says of a question; None where it says nothing."""
-    if (answer := measured.answers.get(question)) is not None:
-        return answer.outcome, answer.reason, answer.needs
-    for stopped in measured.unmeasured:
-        if stopped.probe == _PROBES.get(question):
-            outcome = Outcome.INCONCLUSIVE if stopped.inconclusive else Outcome.NOT_CHECKED
-            return outcome, stopped.why, stopped.needs
+    answer = measured.answers.get(question)
+    return (answer.outcome, answer.reason, answer.needs) if answer is not None else None
+
+
+def _stopped(question: Question, ran: Run | None) -> _Answer | None:
+    """Why the run does not say what it should."""
+    if ran is not None and ran.measured is not None:
+        for stopped in ran.measured.unmeasured:
+            if stopped.probe == _PROBES.get(question):
+                outcome = Outcome.INCONCLUSIVE if stopped.inconclusive else Outcome.NOT_CHECKED
+                return outcome, stopped.why, stopped.needs
+    if ran is not None and ran.tried:
+        return Outcome.NOT_CHECKED, "it could not be run, see below", "a run that works"
     return None
 
 
@@ -96,9 +103,7 @@ def _answer(question: Question, description: Description, measured: _Answer | No
         return measured
     if stated[0] is Outcome.PASSED and len(answers) > 1:
         return stated[0], _of_all(question, description.parts) or stated[1], stated[2]
-    if stated[0] is Outcome.NOT_CHECKED and ran is not None and ran.tried:
-        return Outcome.NOT_CHECKED, "it could not be run, see below", "a run that works"
-    return stated
+    return (_stopped(question, ran) or stated) if stated[0] is Outcome.NOT_CHECKED else stated
 
 
 def _withheld(
