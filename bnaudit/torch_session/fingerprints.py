@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-from bnaudit.torch_session.row_layouts import Layout
+from bnaudit.torch_session.layouts import WHOLE, Layout
 
 _BLOCK = 2048
 """32-bit words that one weighted sum covers."""
@@ -21,21 +21,18 @@ _KEPT = 64
 class Fingerprints:
     """Of the anchors' rows, each tensor's taken once while it is neither freed nor written to."""
 
-    def __init__(self, size: int, anchors: Sequence[int]) -> None:
-        self._size = size
+    def __init__(self, anchors: Sequence[int]) -> None:
         self._anchors = tuple(anchors)
-        self._count = max(1, len(self._anchors))
-        self._index: dict[torch.device, torch.Tensor] = {}
+        self._index: dict[tuple[torch.device, int, int], torch.Tensor] = {}
         self._kept: dict[int, tuple[weakref.ref[torch.Tensor], int, Layout, tuple[int, ...]]] = {}
 
     def rows(self, tensor: torch.Tensor, layout: Layout) -> tuple[int, ...]:
-        """One per anchor."""
+        """One per anchor, 0 for those that the tensor does not hold."""
         version = -1 if tensor.is_inference() else tensor._version
         kept = self._kept.get(id(tensor))
         if kept is not None and kept[0]() is tensor and kept[1:3] == (version, layout):
             return kept[3]
-        plain = as_plain(tensor)
-        found = (0,) * self._count if plain is None else fingerprint(self._selected(plain, layout))
+        found = self._of_anchors(tensor, layout)
         if version >= 0:
             if len(self._kept) >= _KEPT:
                 self._kept.clear()
@@ -52,15 +49,28 @@ class Fingerprints:
         plain = as_plain(tensor)
         return 0 if plain is None else fingerprint(plain.reshape(1, -1))[0]
 
-    def _selected(self, tensor: torch.Tensor, layout: Layout) -> torch.Tensor:
+    def _of_anchors(self, tensor: torch.Tensor, layout: Layout) -> tuple[int, ...]:
+        held = [anchor for anchor in self._anchors if layout.start <= anchor < layout.start + layout.samples]
+        plain = as_plain(tensor) if held else None
+        if plain is None:
+            return (0,) * len(self._anchors)
+        found = fingerprint(self._selected(plain, layout, held))
+        return tuple(found[held.index(anchor)] if anchor in held else 0 for anchor in self._anchors)
+
+    def _selected(self, tensor: torch.Tensor, layout: Layout, held: list[int]) -> torch.Tensor:
+        """The rows of these anchors, (anchors, values)."""
+        if layout.dim == WHOLE:
+            return tensor.reshape(1, -1)
         dim = layout.dim
-        if layout.folded:
-            tensor = unfolded(tensor, dim, (layout.outer, self._size, layout.inner))
+        if layout.is_folded:
+            tensor = unfolded(tensor, dim, (layout.outer, layout.samples, layout.inner))
             dim += 1
-        index = self._index.get(tensor.device)
+        key = (tensor.device, layout.start, layout.samples)
+        index = self._index.get(key)
         if index is None:
-            index = self._index[tensor.device] = torch.tensor(self._anchors, device=tensor.device)
-        return tensor.index_select(dim, index).movedim(dim, 0).reshape(len(self._anchors), -1)
+            index = torch.tensor([anchor - layout.start for anchor in held], device=tensor.device)
+            self._index[key] = index
+        return tensor.index_select(dim, index).movedim(dim, 0).reshape(len(held), -1)
 
 
 def as_plain(tensor: torch.Tensor) -> torch.Tensor | None:

@@ -119,7 +119,10 @@ _DRAWS_NOTHING = ("aten._fused_sdp_choice", "aten._nested_tensor_softmax_with_sh
 """Tagged as random all the same."""
 _LOOKS = frozenset(
     f"aten.{name}"
-    for name in ("_unsafe_view", "_reshape_alias", "unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk", "lift")
+    for name in (
+        *("_unsafe_view", "_reshape_alias", "unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk", "lift"),
+        *("transpose_", "t_", "swapdims_", "swapaxes_", "squeeze_", "unsqueeze_", "as_strided_", "detach_"),
+    )
 )
 _EMPTY = ("aten.empty", "aten.new_empty", "aten._empty")
 

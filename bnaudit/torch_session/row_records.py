@@ -22,24 +22,25 @@ class RowRecords:
     def __init__(self, names: LayerNames, size: int, anchors: tuple[int, ...], axis: int) -> None:
         self._names = names
         self._layouts = RowLayouts(max(1, size), axis)
-        self._prints = Fingerprints(max(1, size), anchors)
+        self._prints = Fingerprints(anchors)
         self.calls: list[OperatorCall] = []
 
     def run(self, known: Operator, args: Sequence[Any], kwargs: Mapping[str, Any], place: Place, call: Run) -> Any:
         """Run one operator by `call` and record it."""
         inputs = [tensor for tensor in tensors_in((*args, *kwargs.values())) if not self._names.is_state(tensor)]
+        placed = [self._layouts.placed(tensor) for tensor in inputs]
         if known.is_view or not inputs:
             returned = call()[0]
-            self._layouts.learn(known, known.read(args, kwargs), inputs, returned)
+            self._layouts.learn(known, known.read(args, kwargs), placed, returned)
             return returned
         rows_in, others_in = self._prints_of(inputs)
         numbers = [hash(value) for value in _plain_values((*args, *kwargs.values()))]
         values = known.read(args, kwargs)
         returned, plain, norm = call()
         self._prints.forget(tensors_in([values.get(name) for name in known.written]))
-        self._layouts.learn(known, values, inputs, returned)
+        self._layouts.learn(known, values, placed, returned)
         if plain is not returned:
-            self._layouts.learn(known, values, inputs, plain)
+            self._layouts.learn(known, values, placed, plain)
         rows_out, others_out = self._prints_of(self._outputs(known, values, plain, norm))
         self.calls.append(
             OperatorCall(
