@@ -57,8 +57,10 @@ class _Candidate(NamedTuple):
     """Name in the model → name in the part."""
 
     def fitting(self, shapes: dict[str, torch.Size]) -> int:
-        """How many of the model's tensors it has, in their shapes."""
-        return sum(name in shapes and tensor.shape == shapes[name] for name, tensor in self.tensors.items())
+        """How many of the model's tensors it has, in their shapes; a counter fits anywhere and proves nothing."""
+        return sum(
+            name in shapes and tensor.shape == shapes[name] for name, tensor in self.tensors.items() if tensor.ndim
+        )
 
 
 def load_checkpoint(

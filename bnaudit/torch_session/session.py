@@ -71,10 +71,10 @@ class TorchSession:
         self._model = prepared.model
         self._inner = unwrapped(prepared.model)
         self._double = double
-        self._floating = floating_dtype(prepared.model)
         self._names = LayerNames.of(prepared.model)
         limit = None if prepared.own else _quarter()
         self._base = State(prepared.model, limit=limit)
+        self._floating = floating_dtype(module for _, module in self._base.modules)
         self._states: dict[Mode, State] = {Mode.AS_SAVED: self._base}
         if prepared.as_is:
             self._states[Mode.INFERENCE] = self._base
@@ -138,8 +138,8 @@ class TorchSession:
         needed, there = 3 * model_bytes(self._model), available_bytes()
         if there is not None and needed > there:
             raise NotPossibleError(f"memory is short for a float64 copy ({needed >> 20} of {there >> 20} MiB)")
-        if self._floating is None:
-            raise NotPossibleError("the model has no floating parameters that could be float64")
+        if self._floating is None and self.carrier is not Carrier.MODULE:
+            raise NotPossibleError(f"the {self.carrier.value} has no floating parameters that could be float64")
         try:
             with quiet(), torch.no_grad():  # a script copies its parameters by an operator
                 doubled = copy.deepcopy(self._inner)

@@ -27,7 +27,7 @@ def guesses(model: nn.Module) -> tuple[tuple[GraphInput, ...], ...]:
     """Signatures of a module, likeliest first; none when nothing in it tells."""
     inner = unwrapped(model)
     names = _required(inner.forward)
-    floating = floating_dtype(inner)
+    floating = floating_dtype(inner.modules())
     dtype = dtype_name(floating) if floating is not None else "float32"
     found = [_signature(names, first, dtype) for first in _candidates(inner)]
     return tuple(dict.fromkeys(found))[:_MOST]

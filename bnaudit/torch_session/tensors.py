@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -31,16 +31,21 @@ def bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.view(_INTEGERS[tensor.element_size()])
 
 
-def floating_dtype(model: torch.nn.Module) -> torch.dtype | None:
-    """The floating dtype that most elements of the model's parameters (else buffers) have, None without any."""
-    for tensors in (model.parameters(), model.buffers()):
+def floating_dtype(modules: Iterable[torch.nn.Module]) -> torch.dtype | None:
+    """The floating dtype that most elements of these modules' own parameters (else buffers) have, None without any."""
+    modules = list(modules)
+    for kind in ("parameters", "buffers"):
         elements: dict[torch.dtype, int] = {}
-        for tensor in tensors:
+        for tensor in (tensor for module in modules for tensor in getattr(module, kind)(recurse=False)):
             if tensor.is_floating_point():
-                elements[tensor.dtype] = elements.get(tensor.dtype, 0) + tensor.numel()
+                elements[tensor.dtype] = elements.get(tensor.dtype, 0) + _size(tensor)
         if elements:
             return max(elements, key=lambda dtype: elements[dtype])
     return None
+
+
+def _size(tensor: torch.Tensor) -> int:
+    return 1 if torch.nn.parameter.is_lazy(tensor) else tensor.numel()
 
 
 def mapped(tree: object, leaf: Leaf) -> object:

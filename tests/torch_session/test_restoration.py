@@ -14,7 +14,7 @@ from torch_session.nasty_modules import MISDEEDS, Nasty
 from torch_session.snapshots import snapshot, surroundings
 
 from bnaudit.run_options import RunOptions
-from bnaudit.session import Batch, Mode, RunError, Watch
+from bnaudit.session import Batch, Mode, RunError, Session, Watch
 from bnaudit.torch_session.opening import opened
 
 BATCH = Batch(args=(np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32),), size=4, anchors=(0, 2, 3))
@@ -56,16 +56,24 @@ def test_all_is_as_before(misdeeds: list[str], modes: list[Mode], watch: Watch, 
 
 
 @settings(max_examples=25)
-@given(misdeeds=st.lists(st.sampled_from(sorted(set(MISDEEDS) - CHANCE)), max_size=5))
+@given(misdeeds=st.lists(st.sampled_from(sorted(set(MISDEEDS) - CHANCE)), max_size=5, unique=True))
 def test_every_forward_begins_from_the_same_state(misdeeds: list[str]) -> None:
     model = Nasty(tuple(misdeeds))
     with opened(None, None, RunOptions(model=model)) as session:
-        first = session.run(BATCH, Mode.TRAINING_NORMS)
-        session.run(BATCH, Mode.INFERENCE, restored=False)
-        session.run(BATCH, Mode.TRAINING_NORMS, restored=False)
-        again = session.run(BATCH, Mode.TRAINING_NORMS)
-    assert np.array_equal(first.outputs[0].values, again.outputs[0].values)
-    assert first.changes == again.changes
+        first = outcome(session)
+        for mode in (Mode.INFERENCE, Mode.TRAINING_NORMS):
+            with suppress(RunError):
+                session.run(BATCH, mode, restored=False)
+        assert outcome(session) == first
+
+
+def outcome(session: Session) -> object:
+    """What a forward gives and changes, or raises: one misdeed may be in the way of another."""
+    try:
+        trace = session.run(BATCH, Mode.TRAINING_NORMS)
+    except RunError as error:
+        return str(error)
+    return trace.outputs[0].values.tobytes(), trace.changes
 
 
 def test_an_error_of_the_callers_restores_too() -> None:
