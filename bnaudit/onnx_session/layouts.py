@@ -54,7 +54,8 @@ def layouts(
             elif node.op_type in _VIEWS:
                 found[name] = _through_view(grown, shapes[name], given[:1], shapes)
             else:
-                found[name] = next((layout for _, layout in given if layout[:2] == grown[:2]), None)
+                orders = [layout.outermost for _, layout in given if layout.factor == grown.factor]
+                found[name] = grown._replace(outermost=orders[0]) if orders else None
     return found
 
 

@@ -85,7 +85,12 @@ class OnnxSession:
         if watch is Watch.NOTHING and mode is Mode.INFERENCE:
             return Trace(outputs=self._plain(self._production(), given), compute_dtype=self._compute_dtype)
         training = mode is Mode.TRAINING_NORMS
-        reading = self._look(given, training, watch, hold)
+        try:
+            reading = self._look(given, training, watch, hold)
+        except NotPossibleError as error:
+            if training or hold or watch is not Watch.CALLS:
+                raise
+            return self._unwatched(given, error)
         self._reseed(seed)
         outputs = self._outputs(reading, given, altered=training or bool(hold))
         if watch is Watch.NOTHING:
@@ -118,6 +123,13 @@ class OnnxSession:
     def influence(self, batch: Batch) -> float:
         """Raises NotPossibleError."""
         raise NotPossibleError("an ONNX graph has no gradients here")
+
+    def _unwatched(self, given: Feeds, why: NotPossibleError) -> Trace:
+        """What the graph returns, when no copy of it can be made."""
+        remark = f"no norm of the graph was watched: {why}"
+        if remark not in self.remarks:
+            self.remarks = (*self.remarks, remark)
+        return Trace(outputs=self._plain(self._decider(), given), compute_dtype=self._compute_dtype)
 
     def _outputs(self, reading: Reading, given: Feeds, *, altered: bool) -> tuple[Output, ...]:
         """Of the graph as it is, wherever instruments might change how an engine computes it."""

@@ -16,7 +16,7 @@ from bnaudit.reading.onnx.describe import all_tensors, recognized
 from bnaudit.reading.onnx.external import ExternalFiles
 from bnaudit.reading.onnx.model import read_model
 from bnaudit.reading.onnx.scope import Scope, Site
-from bnaudit.reading.onnx.spelled_out import ROOTS, spread_before
+from bnaudit.reading.onnx.spelled_out import ROOTS, Spread, spread_before
 
 RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
 _ANY = Caps(graph_nodes=1 << 40, norm_layers=1 << 40, header_bytes=1 << 40, value_bytes=1 << 40, tensor_bytes=1 << 40)
@@ -83,12 +83,13 @@ def survey(path: Path, part: Part) -> Survey:
         for location in sorted(locations):
             files.path(location)
         norms = _named(found, part)
-        here = [(site, layer) for site, layer in norms if site.scope is analysis.main]
+        here = [pair for pair in norms if _data(pair[0], analysis) is not None]
+        hidden = [layer.name for site, layer in norms if _data(site, analysis) is None]
         randoms = _randoms(analysis, found)
         return Survey(
             norms=tuple(_norm_node(index, *pair, analysis) for index, pair in enumerate(here)),
             randoms=tuple(node for site, node in randoms if site.scope is analysis.main),
-            hidden_norms=tuple(layer.name for site, layer in norms if site.scope is not analysis.main),
+            hidden_norms=tuple(hidden),
             hidden_randoms=tuple(node.name for site, node in randoms if site.scope is not analysis.main),
             external=bool(locations),
         )
@@ -102,19 +103,33 @@ def _named(found: Sequence[tuple[Site, NormLayer | ModeDependent]], part: Part) 
     return list(zip(sites, part.layers, strict=True))
 
 
-def _norm_node(index: int, site: Site, layer: NormLayer, analysis: Analysis) -> NormNode:
+def _data(site: Site, analysis: Analysis) -> str | None:
+    """The name in the main graph of what a norm node normalizes; None: it is computed elsewhere."""
+    if site.scope is not analysis.main:
+        return None
+    spread = _spread(site, analysis)
+    if spread is None:
+        return site.node.inputs[0]
+    return spread.data.name if spread.data.scope is analysis.main else None
+
+
+def _spread(site: Site, analysis: Analysis) -> Spread | None:
     argument = site.input(0)
-    spread = spread_before(argument, analysis) if argument is not None and site.operator in ROOTS else None
+    return spread_before(argument, analysis) if argument is not None and site.operator in ROOTS else None
+
+
+def _norm_node(position: int, site: Site, layer: NormLayer, analysis: Analysis) -> NormNode:
+    spread = _spread(site, analysis)
     uses_batch = True
     if site.operator in BATCH_NORMS:
         uses_batch = is_training_form(site) or layer.statistics_from_input is True
     return NormNode(
-        position=index,
+        position=position,
         number=site.number,
         layer=layer,
         operator=site.operator,
         opset=site.opset,
-        data=spread.data.name if spread is not None else site.node.inputs[0],
+        data=_data(site, analysis) or "",
         uses_batch=uses_batch,
         axes=None if spread is None else tuple(spread.axes),
     )

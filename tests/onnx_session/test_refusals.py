@@ -92,3 +92,16 @@ def test_every_refusal_is_expected(tmp_path: Path) -> None:
     path.write_bytes(model([node("Relu", ["x"])]).SerializeToString()[:-4])
     with pytest.raises(BnauditError), opened(path, tmp_path):
         pass
+
+
+def test_a_graph_too_old_to_be_copied_still_returns_what_it_returns(tmp_path: Path) -> None:
+    """The opset is below what onnxruntime's operators can be added to; these of opset 6 run."""
+    x = normal(3, 4, 8, 8)
+    proto = model([node("Abs", ["x"], ["r"]), node("LpNormalization", ["r"], axis=1)], opset=6)
+    with opened(proto, tmp_path) as session:
+        trace = session.run(batch(x))
+        assert trace.norm_calls == () and "opset 6 cannot be watched" in session.remarks[-1]
+        with pytest.raises(NotPossibleError, match="version_converter"):
+            session.run(batch(x), watch=Watch.ROWS)
+    positive = np.abs(x)
+    np.testing.assert_allclose(values(trace), positive / np.linalg.norm(positive, axis=1, keepdims=True), rtol=1e-5)
