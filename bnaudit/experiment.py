@@ -14,6 +14,7 @@ from typing import TypeVar
 from bnaudit.description import NormKind
 from bnaudit.errors import BnauditError
 from bnaudit.feeds import Feed
+from bnaudit.initial_state import LEARNS_STATISTICS
 from bnaudit.measurement import Shift
 from bnaudit.progress import Progress, Silent
 from bnaudit.run_options import RunOptions
@@ -265,15 +266,21 @@ class Experiment:
 
     def _expected(self) -> int:
         more = (Mode.AS_SAVED in self.session.modes) + self.session.has_production_form
-        if Mode.TRAINING_NORMS in self.session.modes and self._has_two_statistics:
+        if Mode.TRAINING_NORMS in self.session.modes and self._has_batch_norm_layers:
             more += 1 + self.has_companions
         return more + (5 if self.has_companions else 2)
 
     @cached_property
+    def has_batch_norms(self) -> bool:
+        """Whether the model has a batch norm with two sets of statistics, or was seen to run one."""
+        seen = any(call.kind in LEARNS_STATISTICS for call in self.base.norm_calls)
+        return self._has_batch_norm_layers or seen
+
+    @cached_property
     def has_norms_of_two_modes(self) -> bool:
-        """Whether a norm of the model, or one that it was seen to run, depends on the mode."""
-        kinds = (NormKind.BATCH, NormKind.SYNC_BATCH)
-        return self._has_two_statistics or any(call.kind in kinds for call in self.base.norm_calls)
+        """Whether a norm of the model uses other statistics in training mode than in eval mode."""
+        tracking = (layer for layer in self.session.part.layers if layer.kind is NormKind.INSTANCE)
+        return self.has_batch_norms or any(layer.tracks_statistics is True for layer in tracking)
 
     @property
     def trains(self) -> bool:
@@ -281,11 +288,9 @@ class Experiment:
         return self.has_norms_of_two_modes and Mode.TRAINING_NORMS in self.session.modes
 
     @cached_property
-    def _has_two_statistics(self) -> bool:
-        """Whether a norm of the model uses other statistics in training mode than in eval mode."""
+    def _has_batch_norm_layers(self) -> bool:
         return any(
-            layer.kind in (NormKind.BATCH, NormKind.SYNC_BATCH)
-            or (layer.kind in (NormKind.INSTANCE, NormKind.UNKNOWN) and layer.tracks_statistics is True)
+            layer.kind in LEARNS_STATISTICS or (layer.kind is NormKind.UNKNOWN and layer.tracks_statistics is True)
             for layer in self.session.part.layers
         )
 

@@ -11,6 +11,8 @@ from bnaudit.probes import Probe
 from bnaudit.received import layer_statistics, never_trained, reused_norms
 from bnaudit.results import Outcome, Question
 
+_NEVER_THE_BATCH = "no norm uses the batch in train() either"
+
 
 def measure(experiment: Experiment) -> Iterator[Measurement]:
     """A NormSize per norm call, LayerStatistics and ReusedNorms per layer, the Gap and the answer."""
@@ -43,9 +45,11 @@ def _answer(experiment: Experiment, gap: Gap | None) -> tuple[Outcome, str, str]
     if training is None:
         if not experiment.has_norms_of_two_modes:
             return Outcome.PASSED, experiment.training_why, ""
+        if not experiment.has_batch_norms:
+            return Outcome.PASSED, _NEVER_THE_BATCH, ""
         return Outcome.NOT_CHECKED, experiment.training_why, "a model that can be put into training mode"
     if not normalizes_with_batch(training):
-        return Outcome.PASSED, "no norm uses the batch in train() either", ""
+        return Outcome.PASSED, _NEVER_THE_BATCH, ""
     if never_trained(experiment):
         return Outcome.INCONCLUSIVE, "the statistics are as they were built", "a trained model"
     if experiment.feed.synthetic:
