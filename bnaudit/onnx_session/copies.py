@@ -30,7 +30,7 @@ class Copy:
         self.opset = versions.get("", versions.get("ai.onnx", 0)) or self._import_standard()
         self._before: dict[int, list[onnx.NodeProto]] = defaultdict(list)
         self._nodes: list[onnx.NodeProto] = list(self.graph.node)
-        self._made = 0
+        self._made = _last_number(skeleton.graph)
         self._outputs = {output.name for output in self.graph.output}
         self.kept_outputs = [output.name for output in self.graph.output]
         """The model's own outputs."""
@@ -108,3 +108,11 @@ class Copy:
         del self.graph.node[:]
         self.graph.node.extend(ordered)
         return self._model
+
+
+def _last_number(graph: onnx.GraphProto) -> int:
+    """The largest number in a name of ours: a copy may be copied."""
+    names = [name for node in graph.node for name in (node.name, *node.output)]
+    names += [each.name for each in (*graph.input, *graph.initializer)]
+    numbers = [name.split(":")[1] for name in names if name.startswith(PREFIX)]
+    return max((int(number) for number in numbers if number.isdecimal()), default=0)

@@ -16,6 +16,7 @@ from bnaudit.onnx_session.copies import Copy
 from bnaudit.onnx_session.crashes import REMARK, name_running_statistics
 from bnaudit.onnx_session.refusals import not_loaded, not_run
 from bnaudit.onnx_session.skeleton import read_skeleton
+from bnaudit.reading.onnx.dtypes import round_to_bfloat16
 from bnaudit.session import NotPossibleError
 
 Feeds = Mapping[str, NDArray[Any]]
@@ -97,7 +98,7 @@ class OrtEngine:
     def _value(self, name: str, array: NDArray[Any]) -> onnxruntime.OrtValue:
         if name not in self._narrow:
             return onnxruntime.OrtValue.ortvalue_from_numpy(array)
-        bits = (np.ascontiguousarray(array, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+        bits = (round_to_bfloat16(array.astype(np.float32)).view(np.uint32) >> 16).astype(np.uint16)
         return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, onnx.TensorProto.BFLOAT16)
 
 

@@ -15,7 +15,7 @@ from bnaudit.onnx_session.statistics import Moments, give_training_form, hold, h
 from bnaudit.onnx_session.survey import NormNode, Survey
 from bnaudit.session import Held, NotPossibleError
 
-_MOST_KEPT = 3
+_MOST_KEPT = 2
 """Engines that are kept: each may hold the model's weights once more."""
 
 

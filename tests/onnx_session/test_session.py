@@ -166,6 +166,35 @@ def test_bfloat16_outputs_are_widened(tmp_path: Path) -> None:
             np.testing.assert_array_equal(output.values, torch.from_numpy(x).bfloat16().float().numpy())
 
 
+def test_inputs_of_bfloat16_are_rounded(tmp_path: Path) -> None:
+    nodes = [node("Cast", ["x"], ["f"], to=TensorProto.FLOAT), node("BatchNormalization", ["f", *PARAMETERS])]
+    proto = model(nodes, PARAMETERS)
+    proto.graph.input[0].type.tensor_type.elem_type = TensorProto.BFLOAT16
+    x = normal(3, 4, 8, 8)
+    with opened(proto, tmp_path) as session:
+        assert session.signatures[0][0].dtype == "bfloat16"
+        calls = session.run(batch(x), watch=Watch.ROWS).norm_calls
+    rounded = torch.from_numpy(x).bfloat16().double()
+    np.testing.assert_allclose(calls[0].sample_mean, rounded.mean((2, 3)).numpy(), rtol=1e-9, atol=1e-12)
+
+
+def test_inner_values_of_bfloat16_are_watched(tmp_path: Path) -> None:
+    nodes = [
+        node("Cast", ["x"], ["h"], to=TensorProto.BFLOAT16),
+        node("Cast", ["h"], ["f"], to=TensorProto.FLOAT),
+        node("BatchNormalization", ["f", *PARAMETERS]),
+    ]
+    x = normal(3, 4, 8, 8)
+    with opened(model(nodes, PARAMETERS), tmp_path) as session:
+        assert session.runner.startswith("onnxruntime")
+        trace = session.run(batch(x), watch=Watch.ROWS)
+        trained = session.run(batch(x), Mode.TRAINING_NORMS, Watch.ROWS)
+    assert trace.compute_dtype == "bfloat16"
+    assert all(call.rows_out is not None for call in (*trace.operators, *trained.operators))
+    rounded = torch.from_numpy(x).bfloat16().double()
+    np.testing.assert_allclose(trained.norm_calls[0].batch_mean, rounded.mean((0, 2, 3)).numpy(), rtol=1e-9, atol=1e-12)
+
+
 def test_a_graph_without_batch_norms_has_one_mode(tmp_path: Path) -> None:
     with opened(model([node("Relu", ["x"])]), tmp_path) as session:
         assert session.modes == {Mode.INFERENCE}
