@@ -18,8 +18,9 @@ from bnaudit.session import Mode
 from bnaudit.torch_session.checkpoint_loading import load_checkpoint
 from bnaudit.torch_session.factories import build_model, model_name
 from bnaudit.torch_session.failures import first_line
+from bnaudit.torch_session.graph_session import GraphSession, modes_of_graph
 from bnaudit.torch_session.live_layers import live_part
-from bnaudit.torch_session.modes import flags, with_flags
+from bnaudit.torch_session.modes import fixed_modes, flags, with_flags
 from bnaudit.torch_session.pickled import load_module
 from bnaudit.torch_session.programs import load_program, prepared_program
 from bnaudit.torch_session.script_attributes import is_script
@@ -43,13 +44,18 @@ def opened(path: Path | None, description: Description | None, options: RunOptio
         session = None
         try:
             with quiet():
-                session = TorchSession(_prepared(path, description, options))
+                session = _session(_prepared(path, description, options))
             yield session
         finally:
             if session is not None:
                 session.close()
             if before is not None:
                 before.restore()
+
+
+def _session(prepared: Prepared) -> TorchSession:
+    """Where modes are in the graph, `describe` has nothing to describe anew."""
+    return TorchSession(prepared) if prepared.describe is not None else GraphSession(modes_of_graph(prepared))
 
 
 def _prepared(path: Path | None, description: Description | None, options: RunOptions) -> Prepared:
@@ -125,7 +131,8 @@ def _script(model: nn.Module, part: Part, options: RunOptions, *, own: bool) -> 
         model=model,
         carrier=Carrier.SCRIPT,
         part=part,
-        modes=_modes(saved, evaluated, as_saved=not options.as_is) if obeys else frozenset({Mode.INFERENCE}),
+        modes=_modes(saved, evaluated, as_saved=not options.as_is) if obeys else fixed_modes(model),
+        fixed=not obeys,
         signatures=script_guesses(model, part),
         as_is=options.as_is,
         own=own,
