@@ -18,7 +18,6 @@ from bnaudit.session import Mode
 from bnaudit.torch_session.checkpoint_loading import load_checkpoint
 from bnaudit.torch_session.factories import build_model, model_name
 from bnaudit.torch_session.failures import first_line
-from bnaudit.torch_session.graph_session import GraphSession, modes_of_graph
 from bnaudit.torch_session.live_layers import live_part
 from bnaudit.torch_session.modes import fixed_modes, flags, with_flags
 from bnaudit.torch_session.pickled import load_module
@@ -44,18 +43,13 @@ def opened(path: Path | None, description: Description | None, options: RunOptio
         session = None
         try:
             with quiet():
-                session = _session(_prepared(path, description, options))
+                session = TorchSession(_prepared(path, description, options))
             yield session
         finally:
             if session is not None:
                 session.close()
             if before is not None:
                 before.restore()
-
-
-def _session(prepared: Prepared) -> TorchSession:
-    """Where modes are in the graph, `describe` has nothing to describe anew."""
-    return TorchSession(prepared) if prepared.describe is not None else GraphSession(modes_of_graph(prepared))
 
 
 def _prepared(path: Path | None, description: Description | None, options: RunOptions) -> Prepared:
