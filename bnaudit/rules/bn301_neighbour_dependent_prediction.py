@@ -45,7 +45,7 @@ A model that looks at its batch on purpose (few-shot learning, test-time adaptat
   and gives all anchors one output, leave it open.
 - Companions of another length: BN304. A batch of one that is treated apart: BN303.
 - The more specific rule speaks alone: a norm in training mode after eval() is told by BN401, one exported so by
-  BN202, BN203 or BN211, one that eval() does not reach by BN207.
+  BN202, BN203 or BN211, one that eval() does not reach by BN207, a SyncBatchNorm by BN210.
 - A NaN that reaches the anchors while the exchange is exact (0 × NaN in a mask) is a note: one bad input poisons
   its batch.
 """
@@ -73,7 +73,7 @@ _NONE_FOUND = Cause("", "look for state outside of the graph, or operators that 
     question=Question.NEIGHBOURS,
     limits={"epsilons": NOISE},
     needs=("neighbours",),
-    yields_to=("BN202", "BN203", "BN211", "BN401"),
+    yields_to=("BN202", "BN203", "BN210", "BN211", "BN401"),
 )
 def neighbour_dependent_prediction(case: Case) -> Iterator[Hit]:
     """One hit per place where samples meet, since each may be intended by itself."""

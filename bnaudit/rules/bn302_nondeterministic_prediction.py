@@ -27,13 +27,14 @@ times. Most often a dropout is left on, and then predictions are also worse than
     return torch.nn.functional.dropout(x, 0.5, training=self.training)
 
 Noise that is added on purpose in training goes behind `if self.training:`. Where sampling is meant (Monte-Carlo
-dropout, variational models), mark it as intended; then every measurement resets the seeds before each forward:
+dropout, variational models), mark it as intended. Seeds are reset before each forward that is compared, so that the
+other questions are still answered:
 
-    bnaudit inspect net.pt --trust-pickle --intended 'BN302=prenet.*'
+    bnaudit inspect net.pt --trust-pickle --intended 'BN302=prenet.*' --intended 'BN401=prenet.*'
 
 ## Limits
 
-- Intended randomness leaves the question of batch sizes unchecked: another shape draws other masks.
+- Randomness leaves the question of batch sizes unchecked, intended or not: another shape draws other masks.
 - A dropout or norm in training mode is told by the rule that knows why: BN401 after eval(), BN202 or BN203 in an
   exported graph, BN207 in a module that eval() does not reach.
 - Where no operator that draws was seen (a custom kernel, NumPy inside forward()), the finding names no module.
