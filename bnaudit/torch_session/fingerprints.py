@@ -131,6 +131,7 @@ _weight_tables: dict[torch.device, torch.Tensor] = {}
 def _words(rows: torch.Tensor) -> torch.Tensor:
     """The same bits as 32-bit integers, (rows, words); a last word is filled up with zeros."""
     raw = rows.contiguous()
+    raw = raw.as_strided(raw.shape, (raw.shape[1], 1))  # a dimension of one may have any stride, which view() refuses
     width = raw.element_size()
     if width < 4:
         raw = raw.view(torch.int16 if width == 2 else torch.uint8)

@@ -23,8 +23,8 @@ class Layout(NamedTuple):
 
     @property
     def is_folded(self) -> bool:
-        """The dimension counts more than samples."""
-        return self.outer * self.inner > 1
+        """The dimension counts something besides samples."""
+        return self.outer * self.inner != 1
 
     @property
     def length(self) -> int:
