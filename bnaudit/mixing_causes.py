@@ -98,8 +98,7 @@ _TABLE: tuple[tuple[str, Cause], ...] = (
         ),
     ),
 )
-"""Patterns over class and operator, the more specific first."""
-_TABLE_COMPILED = tuple((re.compile(pattern), cause) for pattern, cause in _TABLE)
+"""Patterns over class and operator, the more specific first; compiled when something mixes, not at every start."""
 
 
 def usual_cause(mixing: Mixing) -> Cause:
@@ -108,4 +107,4 @@ def usual_cause(mixing: Mixing) -> Cause:
         return BY_CONFIGURATION if mixing.by_configuration else FUNCTIONAL_NORM
     # Overloads (`aten.mean.dim`) and underscores are no part of the name.
     text = f"{mixing.place.class_name} {mixing.place.operator}".lower().replace(".", " ")
-    return next((cause for pattern, cause in _TABLE_COMPILED if pattern.search(text)), UNKNOWN)
+    return next((cause for pattern, cause in _TABLE if re.search(pattern, text)), UNKNOWN)
