@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from enum import Enum
-from typing import NamedTuple
 
 from bnaudit.measurement import EvalNorm, LayerStatistics, Measured, ReusedNorm
+from bnaudit.records import Record
 
 
-class StatisticsLimits(NamedTuple):
+class StatisticsLimits(Record):
     """BN404's."""
 
     mean_shift: float = 0.5
@@ -27,7 +27,7 @@ class StatisticsLimits(NamedTuple):
     variance_samples: float = 16
 
 
-class ReuseLimits(NamedTuple):
+class ReuseLimits(Record):
     """BN407's, between the populations that one layer normalizes."""
 
     mean_difference: float = 0.5
@@ -47,7 +47,7 @@ class Evidence(Enum):
     TOO_FEW = "beyond its limit, from too few samples to tell"
 
 
-class Moved(NamedTuple):
+class Moved(Record):
     """A layer's measured statistics against the stored ones."""
 
     mean: Evidence
@@ -56,12 +56,12 @@ class Moved(NamedTuple):
     @property
     def proved(self) -> bool:
         """One of them is off."""
-        return Evidence.BEYOND in self
+        return Evidence.BEYOND in (self.mean, self.variance)
 
     @property
     def open(self) -> bool:
         """None is proved to be off, and one may be."""
-        return not self.proved and Evidence.TOO_FEW in self
+        return not self.proved and Evidence.TOO_FEW in (self.mean, self.variance)
 
 
 def moved(found: LayerStatistics, limits: StatisticsLimits = _STATISTICS) -> Moved:
@@ -69,12 +69,12 @@ def moved(found: LayerStatistics, limits: StatisticsLimits = _STATISTICS) -> Mov
     ratio, is beyond its limit and its errors. A maximum over channels never decides.
     """
     if not found.live:
-        return Moved(Evidence.WITHIN, Evidence.WITHIN)
+        return Moved(mean=Evidence.WITHIN, variance=Evidence.WITHIN)
     few_means, few_variances = found.samples < limits.mean_samples, found.samples < limits.variance_samples
     ratio, error = math.log(limits.variance_ratio), found.log_variance_error
     return Moved(
-        _weigh(found.mean_shift, limits.mean_shift, found.mean_error, limits.errors, few_means),
-        _weigh(found.log_variance, ratio, error, limits.errors, few_variances),
+        mean=_weigh(found.mean_shift, limits.mean_shift, found.mean_error, limits.errors, few_means),
+        variance=_weigh(found.log_variance, ratio, error, limits.errors, few_variances),
     )
 
 

@@ -57,6 +57,7 @@ from bnaudit.shift_wording import NOISE, amount, beyond, flips, limit, value
 
 _ADVICE = "change state in training mode only, or take it as an input and return it; a streaming model can be intended"
 _NAMES_SHOWN = 3
+_PLURALS = {"buffer": "buffers", "parameter": "parameters", "attribute": "attributes"}
 
 
 @rule(
@@ -125,5 +126,7 @@ def _carried(held: list[StateChange]) -> str:
     names = [change.name for change in held]
     shown = ", ".join(names[:_NAMES_SHOWN]) + (f" and {len(names) - _NAMES_SHOWN} more" if names[_NAMES_SHOWN:] else "")
     kinds = {change.kind for change in held}
-    kind = kinds.pop() if len(kinds) == 1 else "state"
-    return f"the {kind} {shown} was carried over"
+    kind = kinds.pop() if len(kinds) == 1 else ""
+    if len(held) == 1:
+        return f"the {kind} {shown} was carried over"
+    return f"{f'the {_PLURALS[kind]} ' if kind in _PLURALS else ''}{shown} were carried over"

@@ -27,7 +27,7 @@ def test_modules_that_hold_state_are_told_apart_and_their_names_listed() -> None
     changes = [change(f"a.s{number}") for number in range(5)] + [change("s", "parameter")]
     first, second = run_hits(RULE, repeat(*changes))
     assert (first.layer, second.layer) == ("a", "")
-    assert first.message.endswith("the buffer a.s0, a.s1, a.s2 and 2 more was carried over")
+    assert first.message.endswith("the buffers a.s0, a.s1, a.s2 and 2 more were carried over")
     assert second.message.endswith("the parameter s was carried over")
 
 
