@@ -32,8 +32,9 @@ _LARGEST = (1 << 31) - 1
 class Engine(Protocol):
     """A loaded graph."""
 
-    dtypes: Mapping[str, str]
-    """Element types of outputs that come in another, widened."""
+    @property
+    def dtypes(self) -> Mapping[str, str]:
+        """Element types of outputs that come in another, widened; complete after a run."""
 
     def run(self, names: Sequence[str], feeds: Feeds) -> list[Any]:
         """The values of these outputs. Raises RunError."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx.external_data_helper import load_external_data_for_model
 from onnx.reference import ReferenceEvaluator
 
@@ -17,6 +18,7 @@ from bnaudit.onnx_session.reference_norm import BatchNormalization
 from bnaudit.onnx_session.survey import RANDOM
 from bnaudit.session import NotPossibleError, RunError
 
+_BFLOAT16 = onnx.TensorProto.BFLOAT16
 PER_SECOND = 4e8
 """Multiply-adds of a dense convolution with what surrounds it, measured on one core with MobileNet-like networks."""
 PER_SECOND_GROUPED = 1e7
@@ -26,9 +28,9 @@ PER_SECOND_GROUPED = 1e7
 class ReferenceEngine:
     """A graph in the evaluator."""
 
-    dtypes: Mapping[str, str] = MappingProxyType({})
-
     def __init__(self, model: onnx.ModelProto) -> None:
+        self.dtypes: dict[str, str] = {}
+        self._narrow = {each.name for each in model.graph.input if each.type.tensor_type.elem_type == _BFLOAT16}
         try:
             self._evaluator = ReferenceEvaluator(model, new_ops=[BatchNormalization])
         except Exception as error:
@@ -37,9 +39,20 @@ class ReferenceEngine:
     def run(self, names: Sequence[str], feeds: Feeds) -> list[Any]:
         """The values of these outputs. Raises RunError."""
         try:
-            return list(self._evaluator.run(list(names), dict(feeds)))
+            values = self._evaluator.run(list(names), {name: self._given(name, each) for name, each in feeds.items()})
         except Exception as error:
             raise RunError(f"the graph fails in onnx's reference evaluator: {_first_line(error)}") from error
+        return [self._widened(name, value) for name, value in zip(names, values, strict=True)]
+
+    def _given(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(_BFLOAT16)
+        return array.astype(dtype) if name in self._narrow else array
+
+    def _widened(self, name: str, value: Any) -> Any:
+        if not isinstance(value, np.ndarray) or value.dtype.name != "bfloat16":
+            return value
+        self.dtypes[name] = "bfloat16"
+        return value.astype(np.float32)
 
 
 class ReferenceEngines:

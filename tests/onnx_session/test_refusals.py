@@ -87,6 +87,18 @@ def test_newer_operators_in_the_reference_evaluator_are_watched(tmp_path: Path) 
     assert [call.place.operator for call in trace.operators] == ["Cast", "Relu", "Cast", "BatchNormalization"]
 
 
+def test_bfloat16_in_the_reference_evaluator(tmp_path: Path) -> None:
+    proto = model([node("Relu", ["x"])])
+    for declared in (*proto.graph.input, *proto.graph.output):
+        declared.type.tensor_type.elem_type = onnx.TensorProto.BFLOAT16
+    x = np.array([-1.0, 0.5, 3.0, 1.0], np.float32).reshape(1, 4, 1, 1).repeat(8, 2).repeat(8, 3)
+    with opened(proto, tmp_path) as session:
+        assert "reference evaluator" in session.runner
+        (output,) = session.run(batch(x), watch=Watch.ROWS).outputs
+    assert (output.dtype, output.values.dtype) == ("bfloat16", np.float32)
+    np.testing.assert_array_equal(output.values, np.maximum(x, 0))
+
+
 def test_every_refusal_is_expected(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(model([node("Relu", ["x"])]).SerializeToString()[:-4])
