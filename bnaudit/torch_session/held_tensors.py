@@ -129,6 +129,11 @@ class HeldTensors:
                 entry.copy = copy.view(entry.raw.shape)
             self._small.append((entries, flat, together))
 
+    @property
+    def is_copied(self) -> bool:
+        """Whether no tensor is only fingerprinted."""
+        return all(entry.copy is not None for entry in self._large)
+
     def changed(self) -> Iterator[HeldTensor]:
         """Tensors that are not as they were: other memory, other contents, another requires_grad or grad."""
         contents = {id(entry) for entry in self._unequal()}

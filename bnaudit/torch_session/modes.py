@@ -7,6 +7,7 @@ a backbone's norms frozen.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from torch import nn
 
@@ -14,10 +15,30 @@ from bnaudit.description import NormKind, Part
 from bnaudit.modes import drops_at_random, norm_depends_on_mode
 from bnaudit.reading.modules.norm_classes import STATISTICAL, kind_of_class
 from bnaudit.records import replace
+from bnaudit.session import Mode
 from bnaudit.torch_session.script_attributes import is_script
+from bnaudit.torch_session.state import State
+from bnaudit.torch_session.training_forms import has_training_form
 from bnaudit.torch_session.wrappers import is_compiled
 
 _BY_BATCH = (NormKind.BATCH, NormKind.SYNC_BATCH, NormKind.INSTANCE, NormKind.UNKNOWN)
+
+
+@contextmanager
+def kept_modes(model: nn.Module) -> Iterator[None]:
+    """Puts back what eval() or train() do inside: flags, and all else where the user's class overrides either."""
+    kinds = {type(module) for module in model.modules()}
+    plain = all(kind.train is nn.Module.train and kind.eval is nn.Module.eval for kind in kinds)
+    state = None if plain else State(model)
+    before = [(module, module.training) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for module, training in before:
+            if module.training is not training and not is_compiled(module):
+                module.training = training
+        if state is not None:
+            state.restore()
 
 
 def train_norms(model: nn.Module, part: Part) -> None:
@@ -45,6 +66,12 @@ def norm_modules(model: nn.Module, part: Part) -> Iterator[nn.Module]:
 
 def _is_scripted_norm(module: nn.Module) -> bool:
     return kind_of_class(str(getattr(module, "original_name", ""))) in STATISTICAL
+
+
+def fixed_modes(model: nn.Module) -> frozenset[Mode]:
+    """The modes of a graph: as it is, and with its norms in training form in a copy where it has such norms."""
+    found = {Mode.INFERENCE, Mode.TRAINING_NORMS} if has_training_form(model) else {Mode.INFERENCE}
+    return frozenset(found)
 
 
 def flags(part: Part) -> dict[str, bool | None]:

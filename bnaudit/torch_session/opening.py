@@ -19,7 +19,7 @@ from bnaudit.torch_session.checkpoint_loading import load_checkpoint
 from bnaudit.torch_session.factories import build_model, model_name
 from bnaudit.torch_session.failures import first_line
 from bnaudit.torch_session.live_layers import live_part
-from bnaudit.torch_session.modes import fixed_modes, flags, with_flags
+from bnaudit.torch_session.modes import fixed_modes, flags, kept_modes, with_flags
 from bnaudit.torch_session.pickled import load_module
 from bnaudit.torch_session.programs import load_program, prepared_program
 from bnaudit.torch_session.script_attributes import is_script
@@ -43,7 +43,7 @@ def opened(path: Path | None, description: Description | None, options: RunOptio
         session = None
         try:
             with quiet():
-                session = TorchSession(_prepared(path, description, options))
+                session = TorchSession(_prepared(path, description, options), like=before)
             yield session
         finally:
             if session is not None:
@@ -167,23 +167,18 @@ def _placed(model: nn.Module, options: RunOptions) -> str:
 
 
 def _after_eval(model: nn.Module, name: str) -> Part:
-    state = State(model)
-    try:
-        model.eval()
+    with kept_modes(model):
+        try:
+            model.eval()
+        except Exception as error:
+            raise raised("calling eval() of the model", error) from error
         return live_part(model, name)
-    except Exception as error:
-        raise raised("calling eval() of the model", error) from error
-    finally:
-        state.restore()
 
 
 def _flags_after_eval(model: nn.Module, part: Part) -> Part:
-    state = State(model)
-    try:
+    with kept_modes(model):
         model.eval()
         return with_flags(model, part)
-    finally:
-        state.restore()
 
 
 def _modes(saved: Part, evaluated: Part, *, as_saved: bool) -> frozenset[Mode]:

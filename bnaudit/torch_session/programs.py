@@ -17,8 +17,9 @@ from bnaudit.reading.byte_source import ByteSource
 from bnaudit.reading.exported.archive import ExportedArchive
 from bnaudit.reading.exported.program import describe_program
 from bnaudit.reading.zip_directory import ZipDirectory
-from bnaudit.session import Batch, Mode
+from bnaudit.session import Batch
 from bnaudit.torch_session.failures import first_line
+from bnaudit.torch_session.modes import fixed_modes
 from bnaudit.torch_session.session import Prepared
 from bnaudit.torch_session.tensors import leaves, mapped, to_array
 
@@ -32,7 +33,7 @@ def load_program(path: Path) -> torch.export.ExportedProgram:
 
 
 def prepared_program(program: torch.export.ExportedProgram, part: Part | None, device: str) -> Prepared:
-    """The program as a model. Its modes are in the graph: there is only the one."""
+    """The program as a model. Its modes are in the graph."""
     model = program.module()
     if device != "cpu":
         model.to(device)
@@ -43,7 +44,8 @@ def prepared_program(program: torch.export.ExportedProgram, part: Part | None, d
         model=model,
         carrier=Carrier.PROGRAM,
         part=part,
-        modes=frozenset({Mode.INFERENCE}),
+        modes=fixed_modes(model),
+        fixed=True,
         signatures=(part.inputs,) if part.inputs else (),
         sample=_sample(program),
         dims=_dims(program),

@@ -23,9 +23,13 @@ from bnaudit.torch_session.recording import LayerNames, Recorder
 from bnaudit.torch_session.state import Changed, State
 from bnaudit.torch_session.surroundings import kept_settings, quiet, seed_all
 from bnaudit.torch_session.tensors import dtype_name, floating_dtype, outputs, to_tensors
+from bnaudit.torch_session.training_forms import in_training_form
 from bnaudit.torch_session.wrappers import eagerly, has_compiled, unwrapped
 
 Trained = Callable[[nn.Module], Part | None]
+
+
+_UNCOPIED = "memory is short: a parameter that the model overwrites is seen, and cannot be put back"
 
 
 class Prepared(Record, eq=False):
@@ -46,6 +50,8 @@ class Prepared(Record, eq=False):
     own: bool = True
     """It is the user's live object: every bit of it is kept."""
     device: str = "cpu"
+    fixed: bool = False
+    """Its modes are in its graph, and train() and eval() change nothing of them."""
     describe: Callable[[nn.Module], Part] | None = None
     """The part of the model as it is now."""
     arranged: Callable[[tuple[object, ...], Mapping[str, object]], tuple[tuple[Any, ...], dict[str, Any]]] | None = None
@@ -55,7 +61,7 @@ class Prepared(Record, eq=False):
 class TorchSession:
     """See `bnaudit.session.Session`. `close` puts the model back as it came."""
 
-    def __init__(self, prepared: Prepared, *, double: bool = False) -> None:
+    def __init__(self, prepared: Prepared, *, double: bool = False, like: State | None = None) -> None:
         self.runner = f"PyTorch {torch.__version__.partition('+')[0]}"
         self.carrier = prepared.carrier
         self.part = prepared.part
@@ -65,26 +71,32 @@ class TorchSession:
         self.dims = prepared.dims
         self.fixed_batch = prepared.fixed_batch
         self.loaded = prepared.loaded
-        self.remarks = prepared.remarks
         self.has_production_form = has_compiled(prepared.model)
         self._prepared = prepared
         self._model = prepared.model
         self._inner = unwrapped(prepared.model)
         self._double = double
         self._names = LayerNames.of(prepared.model)
-        limit = None if prepared.own else _quarter()
-        self._base = State(prepared.model, limit=limit)
+        self._limit = None if prepared.own else _quarter()
+        self._base = State(prepared.model, like=like, limit=self._limit)
+        self.remarks = (*prepared.remarks, *(() if self._base.is_copied else (_UNCOPIED,)))
         self._floating = floating_dtype(module for _, module in self._base.modules)
         self._states: dict[Mode, State] = {Mode.AS_SAVED: self._base}
         if prepared.as_is:
             self._states[Mode.INFERENCE] = self._base
         self._mode: Mode | None = None
         self._pending: Changed | None = None
+        self._training: TorchSession | None = None
 
     def close(self) -> None:
         """Put the model back, bit for bit."""
-        self._mode = None
-        self._base.restore()
+        self._leave()
+        self._training = None
+        try:
+            self._base.restore()
+        except NotPossibleError:
+            if self._prepared.own:
+                raise  # what was loaded for the session alone is thrown away
 
     def run(
         self,
@@ -97,6 +109,8 @@ class TorchSession:
         hold: tuple[Held, ...] = (),
     ) -> Trace:
         """One forward; see `Session`. Raises RunError when the model raises, NotPossibleError for a mode it has not."""
+        if mode is Mode.TRAINING_NORMS and mode in self.modes and self._prepared.fixed:
+            return self._training_form().run(batch, watch=watch, restored=restored, seed=seed, hold=hold)
         state = self._enter(mode, restored)
         args, kwargs = self._inputs(batch)
         if seed is not None:
@@ -182,15 +196,26 @@ class TorchSession:
         self._base.restore()
         try:
             if mode is Mode.INFERENCE:
-                if self.carrier is not Carrier.PROGRAM:
+                if not self._prepared.fixed:
                     self._model.eval()
             else:
                 modes.train_norms(self._model, self.part)
         except Exception as error:
             raise run_error(error, None) from error
-        state = State(self._model, like=self._base) if self._base.found().any() else self._base
+        state = State(self._model, like=self._base, limit=self._limit) if self._base.found().any() else self._base
         self._states[mode] = state
         return state
+
+    def _training_form(self) -> TorchSession:
+        """A session of a copy whose norms have their training form; it shares the parameters."""
+        if self._training is None:
+            self._leave()
+            self._base.restore()
+            with quiet(), torch.no_grad():
+                copied = in_training_form(self._model)
+            prepared = replace(self._prepared, model=copied, modes=frozenset({Mode.INFERENCE}))
+            self._training = TorchSession(prepared, double=self._double, like=self._base)
+        return self._training
 
     def _looked_at(self, state: State) -> tuple[Any, ...]:
         self._pending = state.found()

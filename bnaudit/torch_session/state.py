@@ -31,6 +31,11 @@ class State:
             self.modules = found.modules
             self._tensors: HeldTensors = HeldTensors(found.tensors, limit, like._tensors if like is not None else None)
 
+    @property
+    def is_copied(self) -> bool:
+        """Whether every change can be undone."""
+        return self._tensors.is_copied
+
     def found(self) -> Changed:
         """Everything that is not as it was, objects replaced by equal ones counted."""
         with torch.no_grad():

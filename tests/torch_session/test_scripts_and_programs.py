@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from bnaudit import describe
 from bnaudit.description import Carrier
 from bnaudit.errors import UnreadableError
 from bnaudit.run_options import RunOptions
-from bnaudit.session import Batch, Mode, RunError
+from bnaudit.session import Batch, Mode, RunError, Session
 from bnaudit.torch_session.opening import opened
 from sample_models import digits
 
@@ -37,6 +38,19 @@ def expected(net: nn.Module) -> np.ndarray[Any, Any]:
     with torch.no_grad():
         output: np.ndarray[Any, Any] = net(torch.from_numpy(IMAGES)).numpy()
     return output
+
+
+def check_training_form(session: Session, net: nn.Module) -> None:
+    """A graph computes in a copy what a module computes with its norms in train()."""
+    before = session.run(BATCH).outputs[0].values
+    first, again = (session.run(BATCH, Mode.TRAINING_NORMS) for _ in range(2))
+    other = copy.deepcopy(net).train()
+    other.dropout.eval()
+    assert np.allclose(first.outputs[0].values, expected(other), atol=1e-5)
+    assert [(call.layer, call.uses_batch) for call in first.norm_calls][:1] == [("bn1", True)]
+    assert np.array_equal(first.outputs[0].values, again.outputs[0].values)
+    assert first.changes == again.changes != ()
+    assert np.array_equal(session.run(BATCH).outputs[0].values, before)
 
 
 class Remembering(nn.Module):
@@ -81,9 +95,10 @@ class TestScripts:
         net = used().eval()
         torch.jit.save(torch.jit.trace(net, torch.rand(2, 1, 8, 8)), tmp_path / "a.pt")
         with session_of(tmp_path / "a.pt") as session:
-            assert session.modes == {Mode.INFERENCE}
+            assert session.modes == {Mode.INFERENCE, Mode.TRAINING_NORMS}
             assert session.trained() is None
             assert np.allclose(session.run(BATCH).outputs[0].values, expected(net), atol=1e-6)
+            check_training_form(session, net)
 
     def test_frozen(self, tmp_path: Path) -> None:
         net = used().eval()
@@ -158,7 +173,9 @@ class TestPrograms:
     def test_free_batch(self, tmp_path: Path) -> None:
         net = used().eval()
         with session_of(self.exported(net, tmp_path / "a.pt2")) as session:
-            assert session.carrier is Carrier.PROGRAM and session.modes == {Mode.INFERENCE}
+            assert session.carrier is Carrier.PROGRAM
+            assert session.modes == {Mode.INFERENCE, Mode.TRAINING_NORMS}
+            check_training_form(session, net)
             assert session.fixed_batch is None
             ((symbol, limits),) = session.dims.items()
             assert limits == (1, 64)
