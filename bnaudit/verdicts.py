@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from bnaudit.description import Carrier, Description, Part
+from bnaudit.description import Carrier, Description, NormLayer, Part
 from bnaudit.results import Finding, Outcome, Question, Verdict
 
 if TYPE_CHECKING:
@@ -134,7 +134,11 @@ def _buffers(part: Part) -> _Answer:
 
 def _keeping(part: Part) -> int:
     """Layers that keep running statistics."""
-    return sum(layer.running_mean is not None or layer.running_var is not None for layer in part.layers)
+    return sum(map(_keeps, part.layers))
+
+
+def _keeps(layer: NormLayer) -> bool:
+    return layer.running_mean is not None or layer.running_var is not None
 
 
 def _eval_mode(part: Part) -> _Answer:
@@ -190,8 +194,8 @@ def _gap(part: Part) -> _Answer:
 
 
 def _frozen(part: Part) -> _Answer:
-    if part.carrier in (Carrier.GRAPH, Carrier.PROGRAM):
-        updating = any(layer.graph_training for layer in part.layers) or part.buffers_to_mutate
+    if part.carrier in (Carrier.GRAPH, Carrier.PROGRAM) or (part.carrier is Carrier.SCRIPT and _has_no_modes(part)):
+        updating = any(layer.graph_training and _keeps(layer) for layer in part.layers) or part.buffers_to_mutate
         if not updating:
             return Outcome.PASSED, "the graph updates no statistics", ""
         return Outcome.NOT_CHECKED, "which buffers should move is not in it", NEEDS[Carrier.STATE_DICT]
@@ -200,6 +204,11 @@ def _frozen(part: Part) -> _Answer:
     if part.carrier is Carrier.MODULE:
         return Outcome.NOT_CHECKED, "saved in eval mode: train() not seen", NEEDS[part.carrier]
     return Outcome.NOT_CHECKED, "what is frozen is not in the file", NEEDS[part.carrier]
+
+
+def _has_no_modes(script: Part) -> bool:
+    """A trace, whose modes are in its code, or a frozen script, whose norms are folded away."""
+    return script.traced is True or (script.folded != "" and not script.layers)
 
 
 _DECIDE: dict[Question, Callable[[Part], _Answer]] = {
