@@ -137,7 +137,8 @@ def _smallest_set(experiment: Experiment) -> int | None:
         return None
     batches: tuple[Batch, Batch] = feed.pair(False), feed.pair(True)
     try:
-        one, other = (experiment.extra("one companion", batch) for batch in batches)
+        watch = experiment.outputs_only
+        one, other = (experiment.extra("one companion", batch, watch=watch) for batch in batches)
     except RunError as error:
         experiment.remark(f"the smallest set of companions was not found: {error}")
         return None

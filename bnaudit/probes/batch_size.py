@@ -10,12 +10,15 @@ from bnaudit.probes import Probe
 from bnaudit.records import replace
 from bnaudit.session import RunError
 from bnaudit.shifts import Band, band, shift
-from bnaudit.swap import alone_shift
+from bnaudit.swap import alone_shift, swap_decision
 from bnaudit.tie_break import in_double, persists
 
 
 def measure(experiment: Experiment) -> Iterator[Measurement]:
-    """One BatchSize; none where the artifact fixes its batch, or for a model that draws, which another shape moves."""
+    """One BatchSize; none where the artifact fixes its batch, or for a model that draws, which another shape moves.
+
+    Sizes 2 and 3 are left out where companions matter anyway.
+    """
     feed = experiment.feed
     if experiment.session.fixed_batch is not None or feed.base.size < 2:
         return
@@ -26,7 +29,7 @@ def measure(experiment: Experiment) -> Iterator[Measurement]:
         yield BatchSize(one=None, raised=experiment.alone_raised, raises_at_two=_raises_at_two(experiment))
         return
     found = BatchSize(one=_settled(experiment, alone_shift(experiment)), lost_axis=_lost_axis(experiment))
-    if found.one is not None and band(found.one) is Band.LEAK:
+    if found.one is not None and band(found.one) is Band.LEAK and not experiment.once(swap_decision).swap.leaks:
         found = replace(found, two=_few(experiment, 2), three=_few(experiment, 3))
     yield found
 
@@ -50,7 +53,7 @@ def _few(experiment: Experiment, size: int) -> Shift | None:
         return None
     batch = experiment.feed.few(size)
     try:
-        few = experiment.extra(f"a batch of {size}", batch)
+        few = experiment.extra(f"a batch of {size}", batch, watch=experiment.outputs_only)
     except RunError as error:
         experiment.remark(f"a batch of {size} was not compared: {error}")
         return None
