@@ -55,6 +55,7 @@ class Experiment:
         self._clock = clock
         self._begin = clock()
         self._kept: dict[object, object] = {}
+        self._raised: dict[str, RunError] = {}
 
     def once(self, make: Callable[[Experiment], _T]) -> _T:
         """The result of a function of the experiment, computed when first asked for: what several probes need."""
@@ -188,13 +189,23 @@ class Experiment:
         return self._options.seed if self.random else None
 
     @cached_property
-    def deciding(self) -> tuple[Trace, Trace, Trace | None]:
-        """`base`, `swapped` and `scaled`, with seeds reset before each when the model draws random numbers."""
+    def deciding_base(self) -> Trace:
+        """`base`; with seeds reset before it when the model draws random numbers, as before the next two."""
+        return self.extra("the batch, seeded", self.feed.base, seed=self.seed) if self.random else self.base
+
+    @cached_property
+    def deciding_swapped(self) -> Trace:
+        """`swapped`, likewise."""
         if not self.random or not self.has_companions:
-            return self.base, self.swapped, self.scaled
-        base = self.extra("the batch, seeded", self.feed.base, seed=self.seed)
-        swapped = self.extra("companions swapped, seeded", self.feed.swapped, seed=self.seed)
-        return base, swapped, self._tolerated(lambda: self.extra("× 100, seeded", self.feed.scaled, seed=self.seed))
+            return self.swapped
+        return self.extra("companions swapped, seeded", self.feed.swapped, seed=self.seed)
+
+    @cached_property
+    def deciding_scaled(self) -> Trace | None:
+        """`scaled`, likewise."""
+        if not self.random or not self.has_companions:
+            return self.scaled
+        return self._tolerated(lambda: self.extra("companions × 100, seeded", self.feed.scaled, seed=self.seed))
 
     # Rows
 
@@ -262,12 +273,18 @@ class Experiment:
         restored: bool = True,
         seed: int | None = None,
     ) -> Trace:
+        if name in self._raised:
+            raise self._raised[name]
         self._may_begin(name)
         if self.forwards < MOST_FORWARDS:
             self.forwards += 1
         else:
             self.extra_forwards += 1
-        return self.session.run(batch, mode, watch, restored=restored, seed=seed)
+        try:
+            return self.session.run(batch, mode, watch, restored=restored, seed=seed)
+        except RunError as error:
+            self._raised[name] = error
+            raise
 
     def _may_begin(self, name: str) -> None:
         budget, made = self._options.budget, self.forwards + self.extra_forwards

@@ -34,7 +34,7 @@ def location(experiment: Experiment) -> Location:
     if experiment.extras_left < 2:
         experiment.remark("what mixes samples was not located: all further forwards were used")
         return Location(False)
-    calls = experiment.deciding[0].norm_calls
+    calls = experiment.deciding_base.norm_calls
     hold = tuple(held for call in calls if (held := _held(call)) is not None)
     feed = experiment.feed
     try:

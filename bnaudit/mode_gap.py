@@ -36,13 +36,13 @@ def mode_gap(experiment: Experiment) -> Gap | None:
     one, other = experiment.training, experiment.training_swapped
     if one is None or other is None:
         return None
-    parts = _parts(experiment, experiment.deciding[0], one, other)
+    parts = _parts(experiment, experiment.deciding_base, one, other)
     if not parts:
         return None
     inner, noise, plain = (sum(part[at] for part in parts) / len(parts) for at in range(3))
     rows = experiment.distinct_anchors
     pairs = tuple((row, row) for row in rows)
-    against_eval = shift(experiment.deciding[0], one, experiment.axes, pairs)
+    against_eval = shift(experiment.deciding_base, one, experiment.axes, pairs)
     gap = Gap(
         systematic=math.sqrt(max(inner, 0.0)),
         noise=math.sqrt(noise),
@@ -55,7 +55,8 @@ def mode_gap(experiment: Experiment) -> Gap | None:
         decisions=against_eval.decisions,
         synthetic=experiment.feed.synthetic,
     )
-    return replace(gap, bessel=_bessel(experiment, one)) if is_gap(experiment, gap) else gap
+    judged = is_gap(experiment, gap) and not gap.synthetic
+    return replace(gap, bessel=_bessel(experiment, one)) if judged else gap
 
 
 def is_gap(experiment: Experiment, gap: Gap) -> bool:
@@ -96,7 +97,7 @@ def _bessel(experiment: Experiment, one: Trace) -> float | None:
     except NotPossibleError as error:
         experiment.remark(f"the part of the unbiased variance was not measured: {error}")
         return None
-    parts = _parts(experiment, experiment.deciding[0], one, replay)
+    parts = _parts(experiment, experiment.deciding_base, one, replay)
     return math.sqrt(2 * sum(noise for _, noise, _ in parts) / len(parts)) if parts else None
 
 

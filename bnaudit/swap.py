@@ -29,7 +29,7 @@ class Decision(NamedTuple):
 
 def swap_decision(experiment: Experiment) -> Decision:
     """The swap of companions, decided. Needs a batch of two or more."""
-    base, swapped, scaled = experiment.deciding
+    base, swapped, scaled = experiment.deciding_base, experiment.deciding_swapped, experiment.deciding_scaled
     other = experiment.anchors_shift(base, swapped)
     times = experiment.anchors_shift(base, scaled) if scaled is not None else None
     poisoned = other.exact and times is not None and times.difference == float("inf")
@@ -96,7 +96,7 @@ def _swap(
     double: Double = Double(None),  # noqa: B008 - a NamedTuple does not change
     influence: float | None = None,
 ) -> Swap:
-    base, feed = experiment.deciding[0], experiment.feed
+    base, feed = experiment.deciding_base, experiment.feed
     place = experiment.once(location) if leaks else Location(False)
     rows = experiment.distinct_anchors
     return Swap(
@@ -182,7 +182,7 @@ def _doubt(experiment: Experiment, swap: Swap) -> str:
 def _finite(experiment: Experiment) -> bool:
     import numpy as np
 
-    rows = floating_rows(experiment.deciding[0], experiment.axes, experiment.feed.base.anchors)
+    rows = floating_rows(experiment.deciding_base, experiment.axes, experiment.feed.base.anchors)
     return any(bool(np.isfinite(values).any()) for _, values in rows)
 
 

@@ -11,7 +11,7 @@ from bnaudit.experiment import MOST_FORWARDS, BudgetSpent, Experiment
 from bnaudit.feeds import Feed
 from bnaudit.probes import probes
 from bnaudit.run_options import RunOptions
-from bnaudit.session import Mode, Session, Watch
+from bnaudit.session import Mode, RunError, Session, Watch
 
 EVERY_MODE = (Mode.INFERENCE, Mode.TRAINING_NORMS, Mode.AS_SAVED)
 
@@ -70,6 +70,15 @@ def test_only_the_repeat_starts_from_a_state_that_was_not_restored_and_directly_
     _, session = everything()
     assert [run["restored"] for run in session.runs[:2]] == [True, False]
     assert all(run["restored"] for run in session.runs[2:])
+
+
+def test_a_run_that_raises_is_not_made_again() -> None:
+    session = FakeSession(Net(raises_at_one=True))
+    experiment = Experiment(cast(Session, session), cast(Feed, FakeFeed()))
+    for _ in range(2):
+        with pytest.raises(RunError, match="more than 1 value"):
+            experiment._planned("one row", experiment.feed.alone)
+    assert len(session.runs) == 1 == experiment.forwards
 
 
 def test_every_run_is_made_once() -> None:

@@ -18,7 +18,7 @@ def measure(experiment: Experiment) -> Iterator[Measurement]:
     """EvalNorms, EvalDropouts, StateInEvals and the answer."""
     norms = [_norm(experiment, call) for call in experiment.base.norm_calls if call.uses_batch]
     drops = _dropouts(experiment.base.random_calls)
-    states = [_state(experiment, change) for change in experiment.deciding[0].changes]
+    states = [_state(experiment, change) for change in experiment.deciding_base.changes]
     yield from (*norms, *drops, *states)
     outcome, reason, needs = _answer(experiment, norms, drops, states)
     yield Answer(question=Question.EVAL_MODE, outcome=outcome, reason=reason, needs=needs)
@@ -69,7 +69,7 @@ def _depends_on_data(experiment: Experiment, change: StateChange) -> bool | None
     """Whether other companions leave another value; a cache holds the same after two inputs of one shape."""
     if not experiment.feed.companions_differ:
         return None
-    after = {other.name: other.digest for other in experiment.deciding[1].changes}
+    after = {other.name: other.digest for other in experiment.deciding_swapped.changes}
     return after.get(change.name) != change.digest
 
 

@@ -42,7 +42,7 @@ def _spreads(experiment: Experiment, swap: Swap) -> bool:
     poisoned = _poisoned(experiment, in_plan=swap.other.exact)
     if poisoned is None:
         return False
-    return experiment.anchors_shift(experiment.deciding[0], poisoned).difference == math.inf
+    return experiment.anchors_shift(experiment.deciding_base, poisoned).difference == math.inf
 
 
 def _poisoned(experiment: Experiment, in_plan: bool) -> Trace | None:

@@ -19,7 +19,7 @@ def measure(experiment: Experiment) -> Iterator[Measurement]:
         return
     batch, axis, lengths = lengthened
     longer = experiment.planned("companions of another length", batch)
-    base = experiment.deciding[0]
+    base = experiment.deciding_base
     found = shift(base, _cut(longer, base), experiment.axes, experiment.anchor_pairs)
     yield Padding(shift=found, axis=axis, lengths=lengths)
 

@@ -17,7 +17,7 @@ def measure(experiment: Experiment) -> Iterator[Measurement]:
     if production is not None:
         graph = experiment.session.carrier is Carrier.GRAPH
         form = "onnxruntime's default optimizations" if graph else "torch.compile"
-        yield Production(shift=whole_shift(experiment.deciding[0], production), form=form)
+        yield Production(shift=whole_shift(experiment.deciding_base, production), form=form)
 
 
 PROBE = Probe(name="production", measure=measure)

@@ -58,8 +58,8 @@ def test_errors_widen_when_rows_hold_the_same_samples() -> None:
 
 
 def test_synthetic_inputs_measure_and_decide_nothing() -> None:
-    layers, (gap,), answer = split(feed=FakeFeed(synthetic=True))
-    assert gap.synthetic and all(layer.synthetic for layer in layers.values())
+    layers, (gap,), answer = split(net=Net(stored=perfect({"one": (2.0, 1.0)})), feed=FakeFeed(synthetic=True))
+    assert gap.synthetic and gap.bessel is None and all(layer.synthetic for layer in layers.values())
     assert answer.outcome is Outcome.NOT_CHECKED and "--inputs" in answer.needs
 
 
