@@ -83,7 +83,7 @@ def load_checkpoint(
         )
     kept = {key: tensor for key, tensor in best.tensors.items() if key in shapes and tensor.shape == shapes[key]}
     with torch.no_grad():
-        model.load_state_dict(kept, strict=False)
+        model.load_state_dict(kept, strict=False, assign=any(tensor.is_meta for tensor in own.values()))
     return Fitted(best.part, _loaded(model, best, kept, name), _stored(best))
 
 

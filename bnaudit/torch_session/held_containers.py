@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import torch
 
+from bnaudit.session import NotPossibleError
 from bnaudit.torch_session.digests import digest, is_same
 from bnaudit.torch_session.places import Held
 
@@ -115,6 +116,8 @@ class HeldSequence:
     def is_changed(self) -> bool:
         if len(self._target) != len(self._items):
             return True
+        if all(map(is_, self._items, self._target)):
+            return False
         return not all(map(is_same, self._items, self._target))
 
     def differences(self) -> Iterator[Difference]:
@@ -205,16 +208,39 @@ class HeldValue:
         self._write(self._old)
 
 
-def held_array(array: np.ndarray[Any, Any], held: Held) -> HeldValue:
+class HeldArray:
     """The contents of an array of numbers."""
 
-    def write(old: np.ndarray[Any, Any]) -> None:
-        writeable = array.flags.writeable
-        array.setflags(write=True)
-        array[...] = old
-        array.setflags(write=writeable)
+    __slots__ = ("_old", "_target", "held")
 
-    return HeldValue(held, array.copy, write)
+    def __init__(self, target: np.ndarray[Any, Any], held: Held) -> None:
+        self._target = target
+        self._old = target.copy()
+        self.held = held
+
+    def is_changed(self) -> bool:
+        old, new = self._old, self._target
+        if old.shape != new.shape or old.dtype != new.dtype:
+            return True
+        if new.flags.c_contiguous and old.flags.c_contiguous:
+            return not np.array_equal(_raw(old), _raw(new))
+        return bool(old.tobytes() != new.tobytes())
+
+    def differences(self) -> Iterator[Difference]:
+        yield Difference("", self._old, self._target)
+
+    def restore(self) -> None:
+        target, old = self._target, self._old
+        if target.shape != old.shape or target.dtype != old.dtype:
+            raise NotPossibleError(f"the model gave the array {self.held.path} another shape, which cannot be undone")
+        writeable = target.flags.writeable
+        target.setflags(write=True)
+        target[...] = old
+        target.setflags(write=writeable)
+
+
+def _raw(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return array.reshape(-1).view(np.uint8)
 
 
 def held_bytes(array: bytearray, held: Held) -> HeldValue:

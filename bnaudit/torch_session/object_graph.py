@@ -18,11 +18,11 @@ from bnaudit.torch_session.digests import PLAIN
 from bnaudit.torch_session.held_containers import (
     Container,
     Empty,
+    HeldArray,
     HeldDict,
     HeldEmpties,
     HeldSequence,
     HeldSet,
-    held_array,
     held_bytes,
     held_generator,
     held_slot,
@@ -105,7 +105,7 @@ class _Walk:
             self._container(value, held)
         elif isinstance(value, np.ndarray):
             if value.dtype.kind != "O":
-                self._found.containers.append(held_array(value, held))
+                self._found.containers.append(HeldArray(value, held))
         elif isinstance(value, bytearray):
             self._found.containers.append(held_bytes(value, held))
         else:
@@ -193,13 +193,18 @@ class _Walk:
             self._push(
                 (item, held._replace(path=held.entry(f"[{key!r}]" if isinstance(key, PLAIN) else "[…]")))
                 for key, item in dict.items(value)
+                if not isinstance(item, _INERT)
             )
             return
         if isinstance(value, (list, deque)):
             self._keep(HeldSequence(value, held))
         elif isinstance(value, set):
             self._keep(HeldSet(value, held))
-        self._push((item, held._replace(path=held.entry(f"[{index}]"))) for index, item in enumerate(value))
+        self._push(
+            (item, held._replace(path=held.entry(f"[{index}]")))
+            for index, item in enumerate(value)
+            if not isinstance(item, _INERT)
+        )
 
     def _object(self, value: object, held: Held) -> None:
         """Bound methods, partial functions, generators, and objects of the user's classes."""

@@ -14,14 +14,14 @@ from bnaudit.description import Carrier, Description, Part
 from bnaudit.errors import UnreadableError, UsageError
 from bnaudit.records import replace
 from bnaudit.run_options import RunOptions
-from bnaudit.session import Mode
+from bnaudit.session import Mode, NotPossibleError
 from bnaudit.torch_session.checkpoint_loading import load_checkpoint
 from bnaudit.torch_session.factories import build_model, model_name
 from bnaudit.torch_session.failures import first_line
 from bnaudit.torch_session.live_layers import live_part
 from bnaudit.torch_session.modes import fixed_modes, flags, kept_modes, with_flags
 from bnaudit.torch_session.pickled import load_module
-from bnaudit.torch_session.programs import load_program, prepared_program
+from bnaudit.torch_session.programs import is_exported, load_program, prepared_graph, prepared_program
 from bnaudit.torch_session.script_attributes import is_script
 from bnaudit.torch_session.session import Prepared, TorchSession
 from bnaudit.torch_session.signatures import guesses, script_guesses
@@ -66,6 +66,8 @@ def _prepared(path: Path | None, description: Description | None, options: RunOp
     if path is not None and description is not None:
         return _checkpoint(model, path, description, options)
     live = isinstance(options.model, nn.Module)
+    if is_exported(model):
+        return prepared_graph(model, live_part(model), own=live)
     if is_script(model):
         return _script(model, live_part(model), options, own=live)
     return _module(model, options, "", judged_as_saved=live, own=live)
@@ -98,6 +100,7 @@ def _loaded_script(path: Path, device: str) -> nn.Module:
 
 def _module(model: nn.Module, options: RunOptions, name: str, *, judged_as_saved: bool, own: bool = False) -> Prepared:
     """A module in Python. A factory's is described as eval() leaves it: nobody said that it is meant to train."""
+    _check_values(model)
     device = _placed(model, options)
     saved = live_part(model, name)
     evaluated = _after_eval(model, name) if not options.as_is else saved
@@ -151,6 +154,17 @@ def _checkpoint(model: nn.Module, path: Path, description: Description, options:
         loaded=fitted.loaded,
         describe=described,
     )
+
+
+def _check_values(model: nn.Module) -> None:
+    """Raise NotPossibleError for a model without values."""
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if nn.parameter.is_lazy(tensor):
+            what = f"{name} gets its size and values in the first forward"
+            raise NotPossibleError(what, remedy="run the model once before it is audited")
+        if tensor.is_meta:
+            what = f"{name} has no values: it is on the meta device"
+            raise NotPossibleError(what, remedy="give a checkpoint, or a model with values")
 
 
 def _placed(model: nn.Module, options: RunOptions) -> str:

@@ -21,6 +21,7 @@ from bnaudit.session import Batch
 from bnaudit.torch_session.failures import first_line
 from bnaudit.torch_session.modes import fixed_modes
 from bnaudit.torch_session.session import Prepared
+from bnaudit.torch_session.signatures import guesses
 from bnaudit.torch_session.tensors import leaves, mapped, to_array
 
 
@@ -53,6 +54,24 @@ def prepared_program(program: torch.export.ExportedProgram, part: Part | None, d
         own=False,
         device=device,
         arranged=_Arranged(program),
+    )
+
+
+def is_exported(model: torch.nn.Module) -> bool:
+    """Whether it is what `ExportedProgram.module()` gives: a graph that refuses train() and eval()."""
+    return isinstance(model, torch.fx.GraphModule) and {"train", "eval"} <= vars(model).keys()
+
+
+def prepared_graph(model: torch.nn.Module, part: Part, *, own: bool) -> Prepared:
+    """The module of an exported program; without the program, what it takes is guessed."""
+    return Prepared(
+        model=model,
+        carrier=Carrier.PROGRAM,
+        part=part,
+        modes=fixed_modes(model),
+        fixed=True,
+        signatures=guesses(model),
+        own=own,
     )
 
 

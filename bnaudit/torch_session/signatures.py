@@ -110,7 +110,7 @@ def _taken(module: nn.Module) -> Iterator[tuple[Shape, bool]]:
     """What one layer takes; by its attributes, so that subclasses and scripted layers count."""
     name = getattr(module, "original_name", None) or type(module).__name__
     channels, kernel = _number(module, "in_channels"), getattr(module, "kernel_size", None)
-    weight = getattr(module, "weight", None)
+    weight = _sized(module, "weight")
     rank = getattr(weight, "ndim", 0)
     if channels is not None and isinstance(kernel, tuple) and len(kernel) in _SPACE:
         yield (None, channels, *_SPACE[len(kernel)]), False
@@ -136,9 +136,9 @@ def _taken(module: nn.Module) -> Iterator[tuple[Shape, bool]]:
 
 def _of_norm(module: nn.Module, name: str, weight: Any) -> Iterator[tuple[Shape, bool]]:
     features = _number(module, "num_features") or _number(module, "num_channels")
-    mean = getattr(module, "running_mean", None)
+    mean = _sized(module, "running_mean")
     if features is None and getattr(mean, "ndim", 0) == 1:
-        features = int(mean.shape[0])  # type: ignore[union-attr]
+        features = int(mean.shape[0])
     if features is not None:
         last = name[-2:]
         shapes: dict[str, list[Shape]] = {
@@ -150,6 +150,12 @@ def _of_norm(module: nn.Module, name: str, weight: Any) -> Iterator[tuple[Shape,
     normalized = getattr(module, "normalized_shape", None)
     if isinstance(normalized, tuple) and normalized:
         yield (None, "length", *normalized) if len(normalized) == 1 else (None, *normalized), False
+
+
+def _sized(module: nn.Module, key: str) -> Any:
+    """A tensor of the module, None for one that has no size yet."""
+    tensor = getattr(module, key, None)
+    return None if tensor is None or nn.parameter.is_lazy(tensor) else tensor
 
 
 def _number(module: nn.Module, key: str) -> int | None:

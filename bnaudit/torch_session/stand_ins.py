@@ -10,6 +10,7 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -22,6 +23,7 @@ _PLAIN = (int, float, bool, str, bytes, type(None))
 _SEQUENCES = (set, frozenset)
 _DERIVED = ("_graph", "_code")
 """Of a GraphModule: they say what its modules say."""
+_SCALAR = Call(Global("numpy._core.multiarray", "scalar"), ())
 _SECTIONS = ("_modules", "_parameters", "_buffers")
 
 
@@ -44,6 +46,8 @@ class StandIns:
     def _stand_in(self, value: Any) -> object:
         if type(value) in _PLAIN:
             return value
+        if isinstance(value, np.generic):
+            return _SCALAR
         if id(value) not in self._made:
             if len(self._made) > _MOST:
                 return None
