@@ -64,7 +64,7 @@ RUNNING_DEFECTS = {
             findings=(Expected("BN301", ("bn2",)),),
             also=("BN401",),
             fails=("neighbours",),
-            open=("train-eval-gap", "frozen"),
+            open=GAP,
         ),
     ),
     "defects/squeezed_batch_axis.pt": Sample(

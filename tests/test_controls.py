@@ -43,12 +43,15 @@ from torch.nn.utils import prune
 
 import bnaudit
 from bnaudit.results import Audit, Confidence, Outcome, Question, Severity
+from bnaudit.run_options import RunOptions
+from bnaudit.settings import Settings
 
 State = dict[str, torch.Tensor]
+FILE_ALONE = Settings(run=RunOptions(static=True))
 
 
 def looked_at(path: Path) -> Audit:
-    report = bnaudit.audit(path)
+    report = bnaudit.audit(path, FILE_ALONE)
     assert report.unaudited == ()
     (audit,) = report.audits
     assert not audit.failed and audit.looked

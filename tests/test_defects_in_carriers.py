@@ -16,6 +16,8 @@ from torch import nn
 
 import bnaudit
 from bnaudit.results import Severity
+from bnaudit.run_options import RunOptions
+from bnaudit.settings import Settings
 
 SLOW = ("ONNX by dynamo", "ONNX by dynamo, not optimized")
 EVERYWHERE = tuple(name for name in CARRIERS if name not in SLOW)
@@ -87,7 +89,7 @@ CASES = [(*defect[:3], carrier) for defect in DEFECTS for carrier in defect[3]]
 def test_it_is_found(spoil: Callable[[Any], None], rule: str, severity: Severity, carrier: str, tmp_path: Path) -> None:
     net: Any = copy.deepcopy(healthy())
     spoil(net.bn1)
-    (audit,) = bnaudit.audit(write(carrier, net, tmp_path)).audits
+    (audit,) = bnaudit.audit(write(carrier, net, tmp_path), Settings(run=RunOptions(static=True))).audits
     loud = [finding for finding in audit.findings if finding.severity > Severity.NOTE]
     assert [(finding.rule, finding.severity) for finding in loud] == [(rule, severity)]
     assert loud[0].layer == NAMELESS.get(carrier, "bn1")
