@@ -12,22 +12,18 @@ from functools import cached_property
 from typing import TypeVar
 
 from bnaudit.description import Carrier, NormKind
-from bnaudit.errors import BnauditError
 from bnaudit.feeds import Feed
+from bnaudit.forwards import MOST_FORWARDS as MOST_FORWARDS
+from bnaudit.forwards import BudgetSpent as BudgetSpent
+from bnaudit.forwards import Forwards
 from bnaudit.initial_state import LEARNS_STATISTICS
 from bnaudit.measurement import Shift
 from bnaudit.progress import Progress, Silent
 from bnaudit.run_options import RunOptions
-from bnaudit.session import Batch, Held, Mode, RunError, Session, Trace, Watch
+from bnaudit.session import Batch, Mode, RunError, Session, Trace, Watch
 from bnaudit.shifts import Axes, Band, Pairs, band, row_axes, shift, whole_shift
 
-MOST_FORWARDS = 8
-"""Of the plan, and of what follows a finding."""
 _T = TypeVar("_T")
-
-
-class BudgetSpent(BnauditError):
-    """No further forward may begin: the time that the user gave, or the number of further forwards, is used up."""
 
 
 class Experiment:
@@ -47,15 +43,14 @@ class Experiment:
     ) -> None:
         self.session = session
         self.feed = feed
-        self.forwards = 0
-        self.extra_forwards = 0
         self.remarks: list[str] = []
-        self._options = options or RunOptions()
-        self._progress = progress or Silent()
-        self._clock = clock
-        self._begin = clock()
+        self.options = options or RunOptions()
         self._kept: dict[object, object] = {}
-        self._raised: dict[str, RunError] = {}
+        budget = self.options.budget
+        self._made = Forwards(
+            session, budget=budget, progress=progress or Silent(), clock=clock, expected=self._expected
+        )
+        self._planned, self.extra, self.begin_extra = self._made.planned, self._made.extra, self._made.begin_extra
 
     def once(self, make: Callable[[Experiment], _T]) -> _T:
         """The result of a function of the experiment, computed when first asked for: what several probes need."""
@@ -186,7 +181,7 @@ class Experiment:
     @property
     def seed(self) -> int | None:
         """What random generators are set to before each deciding forward; None: the model draws nothing."""
-        return self._options.seed if self.random else None
+        return self.options.seed if self.random else None
 
     @cached_property
     def deciding_base(self) -> Trace:
@@ -234,65 +229,20 @@ class Experiment:
         """How far the anchors of two runs are apart."""
         return shift(first, second, self.axes, self.anchor_pairs)
 
-    # After a finding
+    @property
+    def forwards(self) -> int:
+        """Of the plan, so far."""
+        return self._made.planned_count
+
+    @property
+    def extra_forwards(self) -> int:
+        """To locate and confirm, so far."""
+        return self._made.extra_count
 
     @property
     def extras_left(self) -> int:
         """Further forwards that may still be made to locate and confirm."""
         return MOST_FORWARDS - self.extra_forwards
-
-    def extra(
-        self,
-        name: str,
-        batch: Batch,
-        mode: Mode = Mode.INFERENCE,
-        watch: Watch = Watch.CALLS,
-        *,
-        hold: tuple[Held, ...] = (),
-        seed: int | None = None,
-        session: Session | None = None,
-    ) -> Trace:
-        """One more forward, beyond the plan, of the model or of another form of it."""
-        self.begin_extra(name)
-        return (session or self.session).run(batch, mode, watch, seed=seed, hold=hold)
-
-    def begin_extra(self, name: str) -> None:
-        """Count one more forward beyond the plan. Raises BudgetSpent."""
-        if self.extras_left <= 0:
-            raise BudgetSpent(f"{MOST_FORWARDS} further forwards were used", where=name)
-        self._may_begin(name)
-        self.extra_forwards += 1
-
-    def _planned(
-        self,
-        name: str,
-        batch: Batch,
-        mode: Mode = Mode.INFERENCE,
-        watch: Watch = Watch.CALLS,
-        *,
-        restored: bool = True,
-        seed: int | None = None,
-    ) -> Trace:
-        if name in self._raised:
-            raise self._raised[name]
-        self._may_begin(name)
-        if self.forwards < MOST_FORWARDS:
-            self.forwards += 1
-        else:
-            self.extra_forwards += 1
-        try:
-            return self.session.run(batch, mode, watch, restored=restored, seed=seed)
-        except RunError as error:
-            self._raised[name] = error
-            raise
-
-    def _may_begin(self, name: str) -> None:
-        budget, made = self._options.budget, self.forwards + self.extra_forwards
-        if budget is not None and self._clock() - self._begin > budget:
-            after = "1 forward" if made == 1 else f"{made} forwards"
-            remedy = "raise --budget"
-            raise BudgetSpent(f"the budget of {budget:g} s was spent after {after}", where=name, remedy=remedy)
-        self._progress.forward(name, made + 1, max(self._expected() + self.extra_forwards, made + 1))
 
     def _expected(self) -> int:
         more = (Mode.AS_SAVED in self.session.modes) + self.session.has_production_form

@@ -22,7 +22,7 @@ LEVELS = (
     ("worked_arithmetic", "initial_state", "averaged_weights", "run_options", "shifts"),
     ("shift_wording", "places", "gap_limits", "mixing_causes", "single_samples", "run_proofs"),
     ("feeds", "run_objects"),
-    ("norm_statistics", "experiment", "location", "tie_break", "swap", "received", "mode_gap", "mixing"),
+    ("norm_statistics", "forwards", "experiment", "location", "tie_break", "swap", "received", "mode_gap", "mixing"),
     ("reading",),
     ("terminal",),
     ("torch_session", "onnx_session"),
