@@ -204,9 +204,11 @@ def _apply(
     failed: list[Failed] = []
     # A rule that was not asked for still silences the less specific ones that yield to it.
     wanted = {id for rule in selected for id in rule.yields_to}
-    for rule in (*selected, *(other for other in unselected if other.id in wanted)):
+    asked = (*selected, *(other for other in unselected if other.id in wanted))
+    for position, rule in enumerate(asked):
         if lacking := ran.lacks(rule.needs):
-            skipped.append(Skipped(rule=rule.id, name=rule.name, needs=lacking))
+            if position < len(selected):
+                skipped.append(Skipped(rule=rule.id, name=rule.name, needs=lacking))
             continue
         limits = MappingProxyType({**rule.limits, **settings.limits.get(rule.id, {})})
         try:
@@ -217,7 +219,7 @@ def _apply(
         hits[rule.id] = [_in_its_part(hit, ran) for hit in found] if rule.needs else found
     places = {id: {(hit.part, hit.layer) for hit in found} for id, found in hits.items()}
     findings = [
-        _finding(rule, hit, description.artifact, settings)
+        _finding(rule, hit, description.artifact, settings, _is_intended(hit, rule, asked, places, settings))
         for rule in selected
         for hit in hits.get(rule.id, ())
         if not _taken(hit, rule, places)
@@ -235,10 +237,22 @@ def _taken(hit: Hit, rule: Rule, places: dict[str, set[tuple[str, str | None]]])
     return hit.layer is not None and any(place in places.get(id, ()) for id in rule.yields_to)
 
 
-def _finding(rule: Rule, hit: Hit, artifact: Artifact, settings: Settings) -> Finding:
+def _is_intended(
+    hit: Hit, rule: Rule, asked: Sequence[Rule], places: dict[str, set[tuple[str, str | None]]], settings: Settings
+) -> bool:
+    """Whether the settings mean it, by this rule or by a less specific one that saw the same and yields to it."""
+    if settings.intends(rule.id, hit.layer):
+        return True
+    place = (hit.part, hit.layer)
+    return any(
+        rule.id in other.yields_to and place in places.get(other.id, ()) and settings.intends(other.id, hit.layer)
+        for other in asked
+    )
+
+
+def _finding(rule: Rule, hit: Hit, artifact: Artifact, settings: Settings, intended: bool) -> Finding:
     severity = settings.cap(hit.severity or rule.severity, hit.confidence)
     fails = hit.settles if hit.settles is not None else severity >= Severity.WARNING and not hit.undecided
-    intended = settings.intends(rule.id, hit.layer)
     if intended:
         severity, fails = Severity.NOTE, False
     return Finding(

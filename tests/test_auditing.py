@@ -109,6 +109,35 @@ def test_fingerprints_survive_retraining_and_wrapping_and_tell_places_apart() ->
     assert len({base, *others}) == 6
 
 
+def test_what_is_intended_is_a_note_that_fails_nothing() -> None:
+    meant = Settings(intended=(("BN106", "prenet.*"),))
+    inside, outside = hit("module.prenet.bn"), hit("bn1")
+    audit = conclude(SUBJECT, meant, [rule("BN106", inside, outside)])
+    found = {finding.layer: finding for finding in audit.findings}
+    assert (found["bn1"].severity, found["bn1"].fails, found["bn1"].intended) == (Severity.ERROR, True, False)
+    noted = found["module.prenet.bn"]
+    assert (noted.severity, noted.fails, noted.intended) == (Severity.NOTE, False, True)
+    only_inside = conclude(SUBJECT, meant, [rule("BN106", inside)])
+    assert only_inside.verdicts[0].outcome is Outcome.PASSED
+    assert only_inside.verdicts[0].reason.startswith("except as intended: bn106 (BN106)")
+    nowhere = conclude(SUBJECT, meant, [rule("BN106", hit(None))])
+    assert nowhere.verdicts[0].outcome is Outcome.FAILED
+
+
+def test_what_is_intended_by_a_rule_covers_the_more_specific_one_that_speaks_for_it() -> None:
+    meant = Settings(intended=(("BN105", "a"),))
+    general, specific = rule("BN105", hit("a"), yields_to=("BN104",)), rule("BN104", hit("a"), hit("b"))
+    found = {finding.layer: finding for finding in conclude(SUBJECT, meant, [general, specific]).findings}
+    assert (found["a"].rule, found["a"].intended, found["b"].intended) == ("BN104", True, False)
+
+
+def test_a_rule_that_was_not_selected_is_not_told_to_have_been_skipped() -> None:
+    general = rule("BN105", hit("a"), yields_to=("BN401",))
+    measured = rule("BN401", hit("a"), needs=("eval_mode",))
+    audit = conclude(SUBJECT, Settings(), [general], [measured])
+    assert (audit.skipped, [finding.rule for finding in audit.findings]) == ((), ["BN105"])
+
+
 def test_an_open_point_makes_the_verdict_inconclusive() -> None:
     audit = conclude(SUBJECT, Settings(), [rule("BN101", hit(severity=Severity.NOTE, undecided="give the model"))])
     assert audit.verdicts[0].outcome is Outcome.INCONCLUSIVE

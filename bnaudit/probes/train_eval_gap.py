@@ -37,6 +37,7 @@ def _sizes(experiment: Experiment) -> Iterator[NormSize]:
             uses_batch=call.uses_batch,
             is_batch_norm=call.kind.is_batch,
             trains=call.layer in training,
+            training_batch_size=experiment.options.training_batch_size,
         )
 
 
