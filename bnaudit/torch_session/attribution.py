@@ -34,20 +34,22 @@ class ModuleStack:
     """The modules whose forward runs, outermost first, kept by global hooks: they see modules that nothing registers,
     and leave the fast path of transformers on, unlike hooks on the modules themselves.
 
-    Other threads may use modules at the same time; they are ignored. After the model raised, `innermost` stays where it
-    did, until another module is entered.
+    Other threads may use modules at the same time; they are ignored. After the model raised, `modules` stay where it
+    did, until something runs again.
     """
 
     def __init__(self, pushed: Pushed | None = None, popped: Popped | None = None) -> None:
         self._modules: list[torch.nn.Module] = []
         self._raised: list[torch.nn.Module] | None = None
         self._thread = 0
+        self._handled: BaseException | None = None
         self._handles: list[Any] = []
         self._pushed = pushed
         self._popped = popped
 
     def __enter__(self) -> ModuleStack:
         self._thread = threading.get_ident()
+        self._handled = sys.exc_info()[1]
         try:
             self._handles.append(register_module_forward_pre_hook(self._push))
             self._handles.append(register_module_forward_hook(self._pop, always_call=True))
@@ -68,8 +70,13 @@ class ModuleStack:
 
     @property
     def modules(self) -> list[torch.nn.Module]:
-        """Outermost first; do not change it."""
+        """Outermost first, after an error those that it left; do not change it."""
         return self._modules if self._raised is None else self._raised
+
+    def running(self) -> list[torch.nn.Module]:
+        """The same for an operator that runs: an error before it was caught by the model."""
+        self._raised = None
+        return self._modules
 
     def _remove(self) -> None:
         for handle in self._handles:
@@ -87,7 +94,7 @@ class ModuleStack:
         if threading.get_ident() != self._thread:
             return
         modules = self._modules
-        if result is None and self._raised is None and sys.exc_info()[0] is not None:
+        if result is None and self._raised is None and sys.exc_info()[1] not in (None, self._handled):
             self._raised = list(modules)
         if self._popped is not None:
             self._popped(module, args, result)
@@ -107,7 +114,7 @@ class Origin(NamedTuple):
 
 def called_from(names: LayerNames, stack: ModuleStack, entered: FrameType | None, line: bool) -> Origin:
     """The innermost module on the stack and, if `line` is asked for, the innermost line of the model's own code."""
-    named = names.innermost(stack.modules)
+    named = names.innermost(stack.running())
     if names.has_graph:
         node = _graph_node(entered)
         if node is not None:

@@ -49,7 +49,6 @@ class Recorder:
         self._without_operator = layers.without_operator()
         self._entered: FrameType | None = None
         self._raised = ""
-        self._last = ""
         watched = bool(self._without_operator)
         self._stack = ModuleStack(self._enters if watched else None, self._leaves if watched else None)
         self._norms = NormRecords(layers, size, moments=watch in (Watch.MOMENTS, Watch.ROWS), hold=hold)
@@ -110,7 +109,7 @@ class Recorder:
     def current(self) -> Place:
         """Where the forward is, or where it was when the model raised."""
         named = self._names.innermost(self._stack.modules)
-        return _place(named, self._raised, self._last)
+        return _place(named, self._raised, "")
 
     def _call(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run one operator that is watched, and record it."""
@@ -136,7 +135,8 @@ class Recorder:
     def _norm(
         self, known: Operator, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[Any, Any, int]:
-        module = self._stack.modules[-1] if self._stack.modules else None
+        running = self._stack.running()
+        module = running[-1] if running else None
         kind = self._names.kind(module) if module is not None else None
         values = known.read(args, kwargs)
         reading = self._norms.read(known, values, kind)

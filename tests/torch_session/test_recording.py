@@ -92,6 +92,22 @@ def test_an_error_that_the_model_catches_is_no_place() -> None:
     assert recorder.current.module == ""
 
 
+def test_what_runs_right_after_a_caught_error_is_named_rightly() -> None:
+    class Catching(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Raising(ValueError("bad"))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            try:
+                return self.inner(x)
+            except ValueError:
+                return F.batch_norm(x, None, None, training=True)
+
+    (call,) = recorded(nn.Sequential(Catching()), torch.randn(4, 8)).norm_calls
+    assert (call.place.module, call.place.class_name) == ("0", "Catching")
+
+
 def test_modules_that_other_threads_run_are_not_mixed_up() -> None:
     stop = threading.Event()
     other = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
