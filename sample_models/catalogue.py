@@ -26,7 +26,9 @@ HEALTHY = {
     "healthy/model.safetensors": Sample("safetensors", run=Run(DIGITS)),
     "healthy/hf_safetensors": Sample("a Hugging Face folder with two safetensors shards", run=Run(DIGITS)),
     "healthy/hf_bin": Sample("a Hugging Face folder with two PyTorch shards", run=Run(DIGITS)),
-    "healthy/distributed_checkpoint": Sample("a folder of torch.distributed.checkpoint"),
+    "healthy/distributed_checkpoint": Sample(
+        "a folder of torch.distributed.checkpoint", run=Run(DIGITS, allowed="trust_pickle")
+    ),
     "healthy/arrays.npz": Sample("NumPy arrays under the names of a state dict", run=Run(DIGITS)),
     "healthy/detectron2_style.pkl": Sample(
         "a pickle of NumPy arrays, laid out as detectron2 does", run=Run(DIGITS, allowed="trust_pickle")

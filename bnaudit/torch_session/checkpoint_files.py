@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from bnaudit.errors import NotAuditedError, UnreadableError
 from bnaudit.reading.byte_source import ByteSource
 from bnaudit.reading.folders.weight_index import read_index
 from bnaudit.torch_session.failures import first_line
-from bnaudit.torch_session.pickled import unpickled
+from bnaudit.torch_session.pickled import unpickled, unpickled_arrays
 
 Tensors = dict[str, torch.Tensor]
 
@@ -31,6 +32,9 @@ _SINGLE = (
     "adapter_model.bin",
 )
 _INDEX = ".index.json"
+_LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
+"""How files of torch.save before PyTorch 1.6 begin: a pickle of its magic number."""
+_TRUST = "--trust-pickle unpickles it, which executes whatever the file says"
 
 
 def checkpoint_tensors(path: Path, *, trusted: bool) -> Tensors:
@@ -38,6 +42,8 @@ def checkpoint_tensors(path: Path, *, trusted: bool) -> Tensors:
 
     `trusted`: classes in a pickle may be unpickled. Raises UnreadableError and NotAuditedError.
     """
+    if (path / ".metadata").is_file():
+        return _distributed(path, trusted)
     if path.is_dir():
         return _folder(path, trusted)
     if path.name.endswith(_INDEX):
@@ -51,6 +57,8 @@ def _file(path: Path, trusted: bool) -> Tensors:
         return _npz(path)
     if head[8:9] == b"{":
         return _safetensors(path)
+    if head.startswith(b"\x80") and not head.startswith(_LEGACY):
+        return dict(_flattened(_plain(path, trusted), ""))
     return dict(_flattened(_loaded(path, trusted, is_zip=head.startswith(b"PK")), ""))
 
 
@@ -92,6 +100,13 @@ def _safetensors(path: Path) -> Tensors:
         raise UnreadableError(f"safetensors refused the file: {first_line(error)}", where=path.name) from error
 
 
+def _plain(path: Path, trusted: bool) -> object:
+    """A pickle that torch.save did not write, mostly of NumPy arrays."""
+    if not trusted:
+        raise UnreadableError("the checkpoint is a pickle that torch cannot load", where=path.name, remedy=_TRUST)
+    return unpickled_arrays(path)
+
+
 def _loaded(path: Path, trusted: bool, *, is_zip: bool) -> object:
     if trusted:
         return unpickled(path, "cpu")
@@ -115,6 +130,21 @@ def _sharded(path: Path, trusted: bool) -> Tensors:
     return found
 
 
+def _distributed(path: Path, trusted: bool) -> Tensors:
+    """A folder of torch.distributed.checkpoint; torch unpickles its metadata."""
+    if not trusted:
+        raise UnreadableError("the metadata of the folder are a pickle", where=path.name, remedy=_TRUST)
+    from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+
+    with TemporaryDirectory() as folder:
+        whole = Path(folder) / "whole.pt"
+        try:
+            dcp_to_torch_save(path, whole)
+        except Exception as error:
+            raise UnreadableError(f"torch refused the folder: {first_line(error)}", where=path.name) from error
+        return dict(_flattened(_loaded(whole, trusted, is_zip=False), ""))
+
+
 def _folder(path: Path, trusted: bool) -> Tensors:
     names = sorted(entry.name for entry in path.iterdir())
     for name in _SINGLE:
@@ -131,6 +161,9 @@ def _flattened(value: object, path: str, depth: int = 0) -> Iterator[tuple[str, 
     """Tensors under their dotted path, as the reader of checkpoints names them."""
     if isinstance(value, torch.Tensor):
         yield path, value
+        return
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        yield path, torch.from_numpy(value.copy())
         return
     if isinstance(value, nn.Module):
         value = value.state_dict()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import torch
@@ -30,10 +31,19 @@ def load_module(path: Path, part: str, device: str) -> nn.Module:
 
 def unpickled(path: Path, device: str) -> object:
     """What torch.load gives of a file that the user trusts. Raises UnreadableError."""
+    return _unpickled(path, lambda: torch.load(path, map_location=device, weights_only=False))
+
+
+def unpickled_arrays(path: Path) -> object:
+    """What a pickle holds that torch.save did not write, of a file that the user trusts. Raises UnreadableError."""
+    return _unpickled(path, lambda: pickle.loads(path.read_bytes(), encoding="latin1"))
+
+
+def _unpickled(path: Path, load: Callable[[], object]) -> object:
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))  # where the classes of the user's project are
     try:
-        return torch.load(path, map_location=device, weights_only=False)
+        return load()
     except (ImportError, AttributeError) as error:
         remedy = "start where the code that it was saved with can be imported"
         raise UnreadableError(f"unpickling failed: {first_line(error)}", where=path.name, remedy=remedy) from error
