@@ -15,19 +15,9 @@ import torch
 from torch import nn
 
 from bnaudit.torch_session.digests import PLAIN
-from bnaudit.torch_session.held_containers import (
-    Container,
-    Empty,
-    HeldArray,
-    HeldDict,
-    HeldEmpties,
-    HeldSequence,
-    HeldSet,
-    held_bytes,
-    held_generator,
-    held_slot,
-)
+from bnaudit.torch_session.held_containers import Container, Empty, HeldDict, HeldEmpties, HeldSequence, HeldSet
 from bnaudit.torch_session.held_tensors import HeldTensor
+from bnaudit.torch_session.held_values import HeldArray, held_bytes, held_generator, held_slot
 from bnaudit.torch_session.places import Held
 from bnaudit.torch_session.script_attributes import HeldScript, is_script, mentioned_names
 from bnaudit.torch_session.wrappers import is_compiled
