@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -36,7 +36,7 @@ def unpickled(path: Path, device: str) -> object:
 
 def unpickled_arrays(path: Path) -> object:
     """What a pickle holds that torch.save did not write, of a file that the user trusts. Raises UnreadableError."""
-    return _unpickled(path, lambda: pickle.loads(path.read_bytes(), encoding="latin1"))
+    return _unpickled(path, lambda: np.load(path, allow_pickle=True, encoding="latin1"))
 
 
 def _unpickled(path: Path, load: Callable[[], object]) -> object:
