@@ -237,3 +237,22 @@ class WithoutNorms(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.fc(torch.relu(self.conv(x)).flatten(1))
+
+
+class WideExperts(nn.Module):
+    """Experts whose matrices are wide enough that kernels round differently for other numbers of rows."""
+
+    def __init__(self, hidden: int = 513, count: int = 3) -> None:
+        super().__init__()
+        self.gate = nn.Linear(FEATURES, count)
+        self.experts = nn.ModuleList(
+            nn.Sequential(nn.Linear(FEATURES, hidden), nn.Tanh(), nn.Linear(hidden, FEATURES)) for _ in range(count)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weight, chosen = self.gate(x).softmax(-1).max(-1)
+        out = torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            rows = (chosen == number).nonzero().squeeze(1)
+            out = out.index_add(0, rows, expert(x[rows]))
+        return x + weight.unsqueeze(1) * out

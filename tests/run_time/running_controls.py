@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from run_time import more_nets as more
 from run_time.run_carriers import MODULES, SCRIPTS
-from run_time.subjects_of_runs import Build, Inputs, digits, fitted, images, sentences, small_weights
+from run_time.subjects_of_runs import Build, Inputs, digits, fitted, images, middle, sentences, small_weights
 from torch import nn
 from torch.nn.utils import prune
 
@@ -158,6 +158,7 @@ CONTROLS = [
     Control("rotary transformer", partial(fitted, nets.build_rotary), (*MODULES, "traced", "exported", "onnx")),
     Control("encoder", partial(fitted, _encoder), (*MODULES, "exported")),
     Control("mixture of experts", partial(fitted, nets.build_experts), (*MODULES, "scripted", "onnx")),
+    Control("wide experts", middle(more.WideExperts), ("live", "scripted", "onnx")),
     Control("LSTM", partial(fitted, nets.build_reading), ALL),
     Control("shared head", partial(fitted, nets.build_shared_head), ALL),
     Control("frozen backbone", partial(small_weights, nets.build_frozen_backbone), MODULES),

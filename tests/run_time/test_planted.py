@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from run_time.planted import PLANTED, Planted
 from run_time.run_carriers import write
-from run_time.subjects_of_runs import audited, failed, loud, stands_at
+from run_time.subjects_of_runs import audited, failed, fitted, images, loud, stands_at
 from run_time.symptoms import SYMPTOMS
+
+from bnaudit.results import Severity
+from sample_models.digits import build_finetune
 
 CASES = [
     pytest.param(planted, carrier, id=f"{planted.name}, {carrier}")
@@ -51,3 +54,10 @@ def test_it_is_found(planted: Planted, carrier: str, folder: Path) -> None:
     if planted.alone:
         assert all(stands_at(finding, planted.layer or "") for finding in found), [finding.layer for finding in found]
     assert set(planted.fails) <= failed(audit)
+
+
+@pytest.mark.parametrize(("size", "severity"), [(1, Severity.ERROR), (4, Severity.WARNING), (16, None)])
+def test_a_small_training_batch_leaves_a_norm_too_few_values(size: int, severity: Severity | None) -> None:
+    net = fitted(build_finetune)
+    found = [finding for finding in loud(audited(net, images(), training_batch_size=size)) if finding.rule == "BN405"]
+    assert [(finding.layer, finding.severity) for finding in found] == ([("fc.1", severity)] if severity else [])
