@@ -12,8 +12,8 @@ SCALE = 100.0
 
 
 def is_mask(array: Array) -> bool:
-    """Whether floating values are a mask, of 0 and 1 or of 0 and −inf."""
-    if array.dtype.kind != "f":
+    """Whether values are a mask, of 0 and 1 or (floating ones) of 0 and −inf."""
+    if array.dtype.kind not in "fiu":
         return False
     zero = array == 0
     return not zero.all() and bool((zero | (array == 1)).all() or (zero | np.isneginf(array)).all())
@@ -36,8 +36,8 @@ def scaled(pool: Pool, rows: list[int], generator: np.random.Generator) -> Pool:
 def _scaled(array: Array, rows: list[int], axis: int, mask: bool, generator: np.random.Generator) -> Array:
     """A copy with these rows × 100, where values are continuous and within what the dtype can hold.
 
-    Integers are redrawn from the values that occur; booleans, masks and one number per sample (lengths, steps) change
-    rows, so that every sample keeps a valid one.
+    Integers are redrawn, see `_redrawn`; booleans, masks and one number per sample (lengths, steps) change rows, so
+    that every sample keeps a valid one.
     """
     turned = np.moveaxis(array.copy(), axis, 0)
     if not rows:
@@ -47,8 +47,35 @@ def _scaled(array: Array, rows: list[int], axis: int, mask: bool, generator: np.
     elif mask or array.dtype.kind == "b" or array.ndim == 1:
         turned[rows] = turned[generator.permutation(len(turned))[: len(rows)]]
     else:
-        turned[rows] = generator.choice(np.unique(array), turned[rows].shape)
+        turned[rows] = _redrawn(turned, generator)[rows]
     return np.moveaxis(turned, 0, axis)
+
+
+def _redrawn(array: Array, generator: np.random.Generator) -> Array:
+    """Integers (samples, …, length) drawn from the values that occur. Padding stays, and none is drawn elsewhere.
+
+    A model that makes its mask of the padding would otherwise get masks with holes, which send the whole batch another
+    way (PyTorch's transformer encoder takes nested tensors only when every mask is aligned to the left).
+    """
+    values = np.unique(array)
+    padding, pads = _padding(array)
+    words = np.setdiff1d(values, pads)
+    if len(words) < 2:
+        return generator.choice(values, array.shape)
+    return np.where(padding, array, generator.choice(words, array.shape))
+
+
+def _padding(array: Array) -> tuple[Array, list[int]]:
+    """Where at both ends the commonest first, or last, value repeats; and these values."""
+    padding, pads = np.zeros(array.shape, bool), []
+    for view, mine in ((array, padding), (array[..., ::-1], padding[..., ::-1])):
+        values, counts = np.unique(view[..., 0], return_counts=True)
+        run = np.logical_and.accumulate(view == values[counts.argmax()], axis=-1)
+        run &= run.sum(axis=-1, keepdims=True) >= 2
+        if run.any():
+            mine |= run
+            pads.append(int(values[counts.argmax()]))
+    return padding, pads
 
 
 def _times(values: Array) -> Array:
