@@ -6,12 +6,13 @@ differs there was mixed there.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from bnaudit.experiment import BudgetSpent, Experiment
 from bnaudit.measurement import Mixing
 from bnaudit.modes import keeps_buffers
-from bnaudit.session import Held, NormCall, NotPossibleError, OperatorCall, Trace, Watch
+from bnaudit.session import Batch, Held, NormCall, NotPossibleError, OperatorCall, Trace, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,16 +37,25 @@ def location(experiment: Experiment) -> Location:
         return Location(False)
     calls = experiment.deciding_base.norm_calls
     hold = tuple(held for call in calls if (held := _held(call)) is not None)
-    feed = experiment.feed
     try:
         first, second = (
             experiment.extra(name, batch, watch=Watch.ROWS, hold=hold, seed=experiment.seed)
-            for name, batch in (("to locate", feed.base), ("to locate, companions swapped", feed.swapped))
+            for name, batch in (("to locate", experiment.feed.base), _telling(experiment))
         )
     except (NotPossibleError, BudgetSpent) as error:
         experiment.remark(f"what mixes samples was not located: {error}")
         return Location(False)
     return _location(experiment, first, second)
+
+
+def _telling(experiment: Experiment) -> tuple[str, Batch]:
+    """Companions that move an anchor: larger ones where only these do, as in a range that is clamped."""
+    scaled = experiment.deciding_scaled
+    if scaled is not None and experiment.anchors_shift(experiment.deciding_base, experiment.deciding_swapped).exact:
+        larger = experiment.anchors_shift(experiment.deciding_base, scaled)
+        if not larger.exact and math.isfinite(larger.difference):
+            return "to locate, companions × 100", experiment.feed.scaled
+    return "to locate, companions swapped", experiment.feed.swapped
 
 
 def by_configuration(experiment: Experiment, layer: str | None) -> bool:

@@ -67,7 +67,7 @@ _ADVICE = {
     id="BN201",
     severity=Severity.WARNING,
     question=Question.EVAL_MODE,
-    yields_to=("BN202", "BN203", "BN207", "BN501"),
+    yields_to=("BN202", "BN203", "BN207", "BN401", "BN501"),
 )
 def saved_in_training_mode(case: Case) -> Iterator[Hit]:
     """One hit per mode-dependent layer whose stored flag says training and is obeyed."""

@@ -125,7 +125,7 @@ def _hit(case: Case, swap: Swap, layer: str | None, what: str, advice: str) -> H
     shift, how = swap.other, "with other companions a prediction differs"
     if beyond(swap.alone, epsilons) and swap.alone is not None:
         shift, how = swap.alone, "a prediction alone and with companions differs"
-    elif not beyond(shift, epsilons) and swap.scaled is not None and beyond(swap.scaled, epsilons):
+    elif swap.scaled is not None and not beyond(shift, epsilons) and (beyond(swap.scaled, epsilons) or shift.exact):
         shift, how = swap.scaled, "with its companions × 100 a prediction differs"
     companions = ", one companion is enough" if swap.smallest_set == 1 else ""
     return Hit(

@@ -10,6 +10,7 @@ from zlib import crc32
 import numpy as np
 import torch
 
+from bnaudit.torch_session.fingerprints import odd_weights, weighted
 from bnaudit.torch_session.tensors import bits
 
 PLAIN = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), torch.dtype, torch.device, torch.Size)
@@ -17,6 +18,9 @@ PLAIN = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), torc
 _DEEPEST = 16
 _WIDEST = 10_000
 _CHUNK = 1 << 12
+_AT_ONCE = 1024
+"""Chunks that are folded at a time, in memory of their own."""
+_HIGH = 47
 _MIX = 0x9E3779B97F4A7C15
 _MASK = (1 << 63) - 1
 
@@ -79,15 +83,20 @@ def _sum(flat: torch.Tensor) -> int:
         flat = torch.cat([flat[:whole].view(torch.int64), tail]) if tail.numel() else flat.view(torch.int64)
     if flat.numel() > _CHUNK:
         whole = flat.numel() // _CHUNK * _CHUNK
-        weights = _weights(_CHUNK, flat.device)
-        chunks = (flat[:whole].view(-1, _CHUNK) * weights).sum(1)
-        flat = torch.cat([chunks, flat[whole:]])
-    return int((flat * _weights(flat.numel(), flat.device)).sum()) & _MASK
+        pieces = torch.split(flat[:whole].view(-1, _CHUNK), _AT_ONCE)
+        chunks = [weighted(_folded(piece), odd_weights(_CHUNK, flat.device)) for piece in pieces]
+        flat = torch.cat([*chunks, flat[whole:]])
+    folded = _folded(flat.view(1, -1))
+    return int(weighted(folded, odd_weights(flat.numel(), flat.device))) & _MASK
 
 
-def _weights(count: int, device: torch.device) -> torch.Tensor:
-    """Odd numbers, so that no bit of a value is lost in a product modulo 2⁶⁴."""
-    return (torch.arange(count, device=device) * 0x5851F42D4C957F2D).bitwise_or_(1)
+def _folded(words: torch.Tensor) -> torch.Tensor:
+    """Upper bits mixed into the lowest ones, reversibly.
+
+    In a product modulo 2⁶⁴ the uppermost bit, a sign, keeps one bit of weight wherever it stands: two would cancel.
+    """
+    upper = (words >> _HIGH).bitwise_and_((1 << (64 - _HIGH)) - 1)
+    return upper.bitwise_xor_(words)
 
 
 def has_bits(tensor: torch.Tensor) -> bool:

@@ -101,12 +101,12 @@ def fingerprint(rows: torch.Tensor) -> tuple[int, ...]:
     words = _words(rows)
     count, length = words.shape
     whole = length // _BLOCK * _BLOCK
-    total = _weighted(words[:, whole:], _weights(_BLOCK, words.device))
+    total = weighted(words[:, whole:], odd_weights(_BLOCK, words.device))
     if whole:
         blocks = unfolded(words[:, :whole], 1, (-1, _BLOCK))
         sums = torch.cat([_block_sums(part) for row in blocks for part in row.split(_AT_ONCE)])
         sums = sums.view(count, -1)
-        total = total * _GOLDEN_SIGNED + (_mixed(sums) * _weights(sums.shape[1], sums.device)).sum(1)
+        total = total * _GOLDEN_SIGNED + (_mixed(sums) * odd_weights(sums.shape[1], sums.device)).sum(1)
     return tuple(number & _MASK for number in _mixed(total).tolist())
 
 
@@ -142,10 +142,10 @@ def _words(rows: torch.Tensor) -> torch.Tensor:
 
 
 def _block_sums(blocks: torch.Tensor) -> torch.Tensor:
-    return _weighted(blocks, _weights(_BLOCK, blocks.device))
+    return weighted(blocks, odd_weights(_BLOCK, blocks.device))
 
 
-def _weighted(words: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+def weighted(words: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """Σ word × weight of each row; a product of integer matrices exists on the CPU alone."""
     weights = weights[: words.shape[1]]
     wide = words.to(torch.int64)
@@ -156,7 +156,7 @@ def _mixed(sums: torch.Tensor) -> torch.Tensor:
     return (sums ^ (sums >> 29)) * _GOLDEN_SIGNED
 
 
-def _weights(count: int, device: torch.device) -> torch.Tensor:
+def odd_weights(count: int, device: torch.device) -> torch.Tensor:
     """Odd numbers of 64 bits, drawn from a generator of their own: the model's is not touched."""
     table = _weight_tables.get(device)
     if table is None or len(table) < count:

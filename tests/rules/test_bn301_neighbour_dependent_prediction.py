@@ -59,6 +59,12 @@ def test_what_is_seen_only_with_larger_companions_says_so() -> None:
     assert hit.message.startswith("with its companions × 100 a prediction differs by 0.5")
 
 
+def test_a_faint_leak_that_only_larger_companions_show_has_their_number() -> None:
+    """Both within noise: float64 decided."""
+    (hit,) = run_hits(RULE, swap(mixing(), other=EXACT, scaled=NOISE))
+    assert hit.value == 4e-7 and hit.message.startswith("with its companions × 100 a prediction differs by 4e-07")
+
+
 def test_alone_against_with_companions_is_the_size_when_it_was_measured() -> None:
     (hit,) = run_hits(RULE, swap(mixing(), alone=shift(0.25, flips=1, decisions=4), smallest_set=1))
     assert hit.message.startswith(
