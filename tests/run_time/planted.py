@@ -41,6 +41,8 @@ class Planted(NamedTuple):
     inputs: Callable[[], Inputs] = images
     alone: bool = False
     """Only the named layer may be named by these rules."""
+    also: tuple[str, ...] = ()
+    """Rules that may speak of what the defect brings with it; no other rule may, at warning or above."""
     nameless: tuple[str, ...] = ()
     """Carriers in which the place has no module's name."""
 
@@ -100,6 +102,7 @@ LEAKS = [
         LEAK,
         (*MODULES, "traced", "exported", "onnx"),
         "swap",
+        also=("BN307",),  # onnxruntime's optimizations get a variance wrong that equals gamma
     ),
     Planted(
         "train() overridden",
@@ -193,6 +196,7 @@ RANDOM = [
         EVAL_MODE,
         (*MODULES, "exported"),
         "repeat",
+        also=("BN202", "BN301"),  # it draws for negative values only, so that companions decide what an anchor draws
     ),
 ]
 
@@ -208,7 +212,13 @@ SIZES = [
     ),
     Planted("one is special", middle(more.OneIsSpecial), ("BN303",), None, NEIGHBOURS, (*MODULES, "scripted"), "one"),
     Planted(
-        "one raises", middle(more.NormedByBatch), ("BN303", "BN401"), None, NEIGHBOURS, (*MODULES, "scripted"), "one"
+        "one raises",
+        middle(more.NormedByBatch),
+        ("BN303", "BN401", "BN204"),
+        None,
+        NEIGHBOURS,
+        (*MODULES, "scripted"),
+        "one",
     ),
     _in_middle("the row's number", nets.RowNumber, "BN305", "rows")._replace(layer=None),
 ]
@@ -224,7 +234,9 @@ STATE = [
         "history",
     ),
     Planted("calls counted", middle(more.CallCounter), ("BN306",), None, EVAL_MODE, MODULES, "history"),
-    Planted("a list that grows", middle(more.HistoryList), ("BN306",), None, EVAL_MODE, MODULES, "history"),
+    Planted(
+        "a list that grows", middle(more.HistoryList), ("BN306",), None, EVAL_MODE, MODULES, "history", also=("BN301",)
+    ),
     Planted(
         "a buffer that moves",
         partial(small_weights, nets.build_centering),
@@ -249,7 +261,17 @@ STATE = [
 ]
 
 STATISTICS = [
-    Planted(f"{layer} {what}", partial(_stale, layer, sd, factor), ("BN404",), layer, GAP, carriers, "none", alone=True)
+    Planted(
+        f"{layer} {what}",
+        partial(_stale, layer, sd, factor),
+        ("BN404",),
+        layer,
+        GAP,
+        carriers,
+        "none",
+        alone=True,
+        also=("BN403",),
+    )
     for layer, what, sd, factor, carriers in (
         ("bn1", "1 sd off", 1.0, 1.0, MODULES),
         ("bn2", "1 sd off", -1.0, 1.0, (*ALL, "onnx by dynamo")),
@@ -257,7 +279,16 @@ STATISTICS = [
         ("bn2", "a quarter", 0.0, 0.25, MODULES),
     )
 ] + [
-    Planted("two populations", partial(fitted, nets.build_reused_norm), ("BN407", "BN404"), "bn1", GAP, ALL, "none"),
+    Planted(
+        "two populations",
+        partial(fitted, nets.build_reused_norm),
+        ("BN407", "BN404"),
+        "bn1",
+        GAP,
+        ALL,
+        "none",
+        also=("BN403",),
+    ),
     Planted(
         "one value per statistic", partial(fitted, nets.build_constant_gate), ("BN406",), "middle", (), ALL, "none"
     ),

@@ -53,6 +53,7 @@ def test_it_is_found(planted: Planted, carrier: str, folder: Path) -> None:
         assert any(stands_at(finding, planted.layer) for finding in found), [finding.layer for finding in found]
     if planted.alone:
         assert all(stands_at(finding, planted.layer or "") for finding in found), [finding.layer for finding in found]
+    assert {finding.rule for finding in loud(audit)} <= {*planted.rules, *planted.also}
     assert set(planted.fails) <= failed(audit)
 
 
