@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from bnaudit.errors import BnauditError
 from bnaudit.progress import Progress
+from bnaudit.sample_lists import SampleLists
 from bnaudit.session import Batch, Held, Mode, RunError, Session, Trace, Watch
 
 MOST_FORWARDS = 8
@@ -38,6 +39,7 @@ class Forwards:
         self._begin = clock()
         self._expected = expected
         self._raised: dict[str, RunError] = {}
+        self._lists = SampleLists()
 
     def planned(
         self,
@@ -58,10 +60,11 @@ class Forwards:
         else:
             self.extra_count += 1
         try:
-            return self._session.run(batch, mode, watch, restored=restored, seed=seed)
+            made = self._session.run(batch, mode, watch, restored=restored, seed=seed)
         except RunError as error:
             self._raised[name] = error
             raise
+        return self._lists.stacked(made, batch.size)
 
     def extra(
         self,
@@ -76,7 +79,8 @@ class Forwards:
     ) -> Trace:
         """One more forward, beyond the plan, of the model or of another form of it."""
         self.begin_extra(name)
-        return (session or self._session).run(batch, mode, watch, seed=seed, hold=hold)
+        made = (session or self._session).run(batch, mode, watch, seed=seed, hold=hold)
+        return self._lists.stacked(made, batch.size)
 
     def begin_extra(self, name: str) -> None:
         """Count one more forward beyond the plan. Raises BudgetSpent."""

@@ -35,7 +35,7 @@ class Shift(Record):
     exact: bool
     """Equal bit by bit, in all outputs with rows."""
     difference: float = 0.0
-    """Largest |a − b|; inf where only one of the two is finite."""
+    """Largest |a − b|; inf where only one of the two is finite, or the shapes differ."""
     scale: float = 0.0
     """Largest finite |a| or |b| over the anchors' rows of that output."""
     epsilons: float = 0.0
@@ -46,6 +46,8 @@ class Shift(Record):
     flips: int = 0
     """Decisions that differ: argmax over the last axis of (samples, classes), or the sign of a single logit."""
     decisions: int = 0
+    shapes: str = ""
+    """Both shapes of one sample, `[16] and [1]`, where they differ by more than padding; "" otherwise."""
 
 
 class Mixing(Record):

@@ -17,7 +17,9 @@ def beyond(shift: Shift | None, epsilons: float) -> bool:
 
 
 def amount(shift: Shift) -> str:
-    """`by 0.83 (34% of the largest output)`."""
+    """`by 0.83 (0.34 of the largest output)`, `in shape ([16] and [1])`."""
+    if shift.shapes:
+        return f"in shape ({shift.shapes})"
     if not math.isfinite(shift.difference):
         return "between a number and none (NaN or infinity)"
     share = f" ({shift.difference / shift.scale:.2g} of the largest output)" if shift.scale > 0 else ""

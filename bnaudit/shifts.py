@@ -65,21 +65,26 @@ def epsilon(dtype: str) -> float:
 
 def is_floating(output: Output) -> bool:
     """Whether its values are real or complex numbers rather than integers or truth values."""
-    return output.values.dtype.kind in "fc"
+    return _may_be_nan(output.values)
 
 
 def row_axes(trace: Trace, batch: Batch, other: Trace | None = None, other_size: int = 0) -> Axes:
     """The batch axis of every output: the dimension equal to the batch size, axis 0 first, then the inputs' axis.
 
     `other`, a run at another batch size, confirms it where it is there: an axis whose length does not follow the
-    batch size holds no samples.
+    batch size holds no samples. An output that is there at one of the two sizes only is no output of samples either
+    (a list of finds, which may be as long as the batch by chance).
     """
-    sizes = other_size if other is not None and other_size != batch.size else None
-    outputs = other.outputs if other is not None and len(other.outputs) == len(trace.outputs) else None
-    return tuple(
-        _row_axis(output, batch, outputs[at] if outputs is not None else None, sizes)
-        for at, output in enumerate(trace.outputs)
-    )
+    if other is None or other_size == batch.size:
+        return tuple(_row_axis(output, batch, None, None) for output in trace.outputs)
+    if len(other.outputs) != len(trace.outputs):
+        named = {output.name: output for output in other.outputs}
+        return tuple(
+            _row_axis(output, batch, named[output.name], other_size) if output.name in named else None
+            for output in trace.outputs
+        )
+    pairs = zip(trace.outputs, other.outputs, strict=True)
+    return tuple(_row_axis(output, batch, single, other_size) for output, single in pairs)
 
 
 def _row_axis(output: Output, batch: Batch, other: Output | None, size: int | None) -> int | None:
@@ -151,16 +156,20 @@ def _worst(taken: Sequence[_Taken], *compute: str) -> Shift:
         dtype=worst.dtype,
         flips=flips,
         decisions=decisions,
+        shapes=worst.shapes,
     )
 
 
 def _one(taken: _Taken, compute: tuple[str, ...]) -> Shift:
     import numpy as np
 
-    one, other, first, second = taken
+    one, other = taken.one, taken.other
     name = one.name
-    if first.shape != second.shape:
-        return Shift(exact=False, difference=math.inf, epsilons=math.inf, output=name, dtype=one.dtype)
+    common = unpadded(taken.first, taken.second)
+    if common is None:
+        shapes = " and ".join(str(list(rows.shape[1:])) for rows in (taken.first, taken.second))
+        return Shift(exact=False, difference=math.inf, epsilons=math.inf, output=name, dtype=one.dtype, shapes=shapes)
+    first, second = common
     if not is_floating(one):
         return _whole_numbers(name, one.dtype, first, second)
     dtype = max((one.dtype, other.dtype, *compute), key=epsilon)
@@ -178,6 +187,36 @@ def _one(taken: _Taken, compute: tuple[str, ...]) -> Shift:
         output=name,
         dtype=dtype,
     )
+
+
+def unpadded(first: Array, second: Array) -> tuple[Array, Array] | None:
+    """Two sets of rows (rows, …), cut to their common shape where what is cut off is padding; None where it is not.
+
+    Packed sequences are padded to the longest of their batch: the rest of a row that is one value, the same in all
+    rows, is no part of a prediction.
+    """
+    if first.shape == second.shape:
+        return first, second
+    if first.ndim != second.ndim or first.shape[:1] != second.shape[:1]:
+        return None
+    for axis in range(1, first.ndim):
+        common = min(first.shape[axis], second.shape[axis])
+        if not (common and _is_one_value(first, axis, common) and _is_one_value(second, axis, common)):
+            return None
+        first, second = (rows.take(range(common), axis=axis) for rows in (first, second))
+    return first, second
+
+
+def _is_one_value(rows: Array, axis: int, begin: int) -> bool:
+    """Whether the slices of all rows from `begin` on, along `axis`, are equal."""
+    import numpy as np
+
+    rest = np.moveaxis(rows.take(range(begin, rows.shape[axis]), axis=axis), axis, 1)
+    return not rest.size or np.array_equal(rest, np.broadcast_to(rest[:1, :1], rest.shape), equal_nan=_may_be_nan(rest))
+
+
+def _may_be_nan(values: Array) -> bool:
+    return values.dtype.kind in "fc"
 
 
 def _difference(first: Array, second: Array) -> float:

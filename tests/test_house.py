@@ -19,7 +19,7 @@ LEVELS = (
     ("caps", "user_code"),
     ("description", "layer_names"),
     ("results", "session", "measurement", "arithmetic", "name_patterns", "modes", "pickle_names", "finiteness"),
-    ("worked_arithmetic", "initial_state", "averaged_weights", "run_options", "shifts"),
+    ("worked_arithmetic", "initial_state", "averaged_weights", "run_options", "shifts", "sample_lists"),
     ("shift_wording", "places", "gap_limits", "mixing_causes", "single_samples", "run_proofs"),
     ("feeds", "run_objects"),
     ("norm_statistics", "forwards", "experiment", "location", "tie_break", "swap", "received", "mode_gap", "mixing"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from measured import EXACT, FLOAT32_EPS, LARGE, NOISE, shift
 
+from bnaudit.measurement import Shift
 from bnaudit.shift_wording import NOISE as STEPS
 from bnaudit.shift_wording import amount, beyond, flips, limit, value
 
@@ -37,3 +38,7 @@ def test_what_is_no_number_says_so() -> None:
 @pytest.mark.parametrize(("count", "words"), [(0, ""), (1, ", 1 of 4 decisions flips"), (3, ", 3 of 4 decisions flip")])
 def test_flips_are_counted(count: int, words: str) -> None:
     assert flips(shift(0.5, flips=count, decisions=4)) == words
+
+
+def test_unlike_shapes_are_told() -> None:
+    assert amount(Shift(exact=False, difference=float("inf"), shapes="[16] and [1]")) == "in shape ([16] and [1])"

@@ -98,8 +98,35 @@ def test_an_output_that_lost_its_batch_axis_at_size_one_is_one_row() -> None:
 
 
 def test_outputs_of_unlike_shape_are_infinitely_far() -> None:
-    assert shift(trace(np.zeros((2, 3))), trace(np.zeros((2, 4))), (0,), SAME).difference == math.inf
+    found = shift(trace(np.ones((2, 3))), trace(np.arange(8.0).reshape(2, 4)), (0,), SAME)
+    assert (found.difference, found.shapes) == (math.inf, "[3] and [4]")
     assert not whole_shift(trace(np.zeros(2)), trace(np.zeros(2), np.zeros(2))).exact
+
+
+def _padded(lengths: list[int], to: int, padding: float = 0.0) -> np.ndarray[Any, Any]:
+    """Rows 1, 2, 3, … up to each one's own length."""
+    counted = np.arange(1.0, to + 1.0)
+    return np.where(np.arange(to) < np.array(lengths)[:, None], counted, padding)[:, :, None]
+
+
+@pytest.mark.parametrize("padding", [0.0, -1.5, np.nan])
+def test_padding_to_the_longest_of_the_batch_is_no_difference(padding: float) -> None:
+    short, long = _padded([3, 5], 5, padding), _padded([3, 5], 9, padding)
+    assert shift(trace(short), trace(long), (0,), SAME).exact
+    moved = long.copy()
+    moved[0, 1] += 1
+    assert shift(trace(short), trace(moved), (0,), SAME).difference == 1.0
+
+
+def test_a_row_that_is_cut_off_is_a_difference() -> None:
+    whole = _padded([3, 7], 7)
+    found = shift(trace(whole[:, :5]), trace(whole), (0,), SAME)
+    assert (found.difference, found.shapes) == (math.inf, "[5, 1] and [7, 1]")
+
+
+def test_finds_as_many_as_samples_by_chance_are_no_rows() -> None:
+    full = trace(np.zeros((4, 10)), np.zeros((4, 6)), np.zeros((9, 6)))
+    assert row_axes(full, batch(4), trace(np.zeros((1, 10))), 1) == (0, None, None)
 
 
 @pytest.mark.parametrize(
