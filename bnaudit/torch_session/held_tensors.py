@@ -21,7 +21,7 @@ _SMALL = 1 << 16
 class HeldTensor:
     """One tensor object: its memory, contents, requires_grad and grad."""
 
-    __slots__ = ("alias", "copy", "grad", "held", "mark", "raw", "requires_grad", "tensor")
+    __slots__ = ("alias", "copy", "grad", "held", "mark", "raw", "requires_grad", "tensor", "version")
 
     def __init__(self, tensor: torch.Tensor, held: Held) -> None:
         self.tensor = tensor
@@ -33,6 +33,8 @@ class HeldTensor:
         self.raw = _raw(self.alias) if self.alias is not None else None
         self.copy: torch.Tensor | None = None
         self.mark: int | None = None
+        self.version: int | None = None
+        """Of the memory when its contents were last found to be equal."""
 
     @property
     def bytes(self) -> int:
@@ -46,13 +48,16 @@ class HeldTensor:
             return False
         return tensor.requires_grad == self.requires_grad and (not tensor.is_leaf or tensor.grad is self.grad)
 
-    def is_equal(self) -> bool:
-        """Whether its memory holds what it held."""
+    def is_equal(self, thorough: bool = True) -> bool:
+        """Whether its memory holds what it held; not thorough: a parameter that no operator was told to write does."""
         if self.raw is None:
             return True
-        if self.copy is not None:
-            return torch.equal(self.raw, self.copy)
-        return tensor_digest(self.raw) == self.mark
+        version = None if self.raw.is_inference() else self.raw._version
+        if not thorough and self.held.kind == "parameter" and version is not None and version == self.version:
+            return True
+        equal = torch.equal(self.raw, self.copy) if self.copy is not None else tensor_digest(self.raw) == self.mark
+        self.version = version if equal else None
+        return equal
 
     def digest(self) -> int:
         """Of what the tensor holds now."""
@@ -87,24 +92,35 @@ def _raw(alias: torch.Tensor) -> torch.Tensor:
 class HeldTensors:
     """All tensors of one state.
 
-    `copies` are those of another state, shared where the contents are the same. Contents of large parameters beyond
-    `limit` bytes in all are only fingerprinted, so that a change is seen and cannot be undone.
+    `copies` are those of another state, shared where the contents are the same: those not in `written`, where that is
+    known. Contents of large parameters beyond `limit` bytes in all are only fingerprinted, so that a change is seen and
+    cannot be undone.
     """
 
-    def __init__(self, tensors: Sequence[HeldTensor], limit: int | None, copies: HeldTensors | None) -> None:
+    def __init__(
+        self,
+        tensors: Sequence[HeldTensor],
+        limit: int | None,
+        copies: HeldTensors | None,
+        written: Sequence[torch.Tensor] | None = None,
+    ) -> None:
         self._all = tensors
         self._large: list[HeldTensor] = []
         self._small: list[tuple[list[HeldTensor], list[torch.Tensor], torch.Tensor]] = []
         known = {} if copies is None else {_memory(entry): entry.copy for entry in copies._large}
+        doubtful = None if written is None else {id(tensor) for tensor in written}
         self._sort()
         left = limit
         for entry in self._large:
             assert entry.raw is not None
             copy = known.get(_memory(entry))
-            if copy is not None and torch.equal(entry.raw, copy):
+            same = doubtful is not None and id(entry.tensor) not in doubtful
+            if copy is not None and (same or torch.equal(entry.raw, copy)):
                 entry.copy = copy
+                entry.version = None if entry.raw.is_inference() else entry.raw._version
             elif left is None or entry.held.kind != "parameter" or entry.bytes <= left:
                 entry.copy = entry.raw.clone()
+                entry.version = None if entry.raw.is_inference() else entry.raw._version
                 left = left - entry.bytes if left is not None and entry.held.kind == "parameter" else left
             else:
                 entry.mark = tensor_digest(entry.raw)
@@ -134,18 +150,18 @@ class HeldTensors:
         """Whether no tensor is only fingerprinted."""
         return all(entry.copy is not None for entry in self._large)
 
-    def changed(self) -> Iterator[HeldTensor]:
+    def changed(self, thorough: bool = True) -> Iterator[HeldTensor]:
         """Tensors that are not as they were: other memory, other contents, another requires_grad or grad."""
-        contents = {id(entry) for entry in self._unequal()}
+        contents = {id(entry) for entry in self._unequal(thorough)}
         for entry in self._all:
             if id(entry) in contents or not entry.is_bound():
                 yield entry
 
-    def _unequal(self) -> Iterator[HeldTensor]:
+    def _unequal(self, thorough: bool) -> Iterator[HeldTensor]:
         for entries, flat, together in self._small:
             if not torch.equal(torch.cat(flat), together):
                 yield from (entry for entry in entries if not entry.is_equal())
-        yield from (entry for entry in self._large if not entry.is_equal())
+        yield from (entry for entry in self._large if not entry.is_equal(thorough))
 
 
 def _memory(entry: HeldTensor) -> object:

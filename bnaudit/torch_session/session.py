@@ -86,6 +86,10 @@ class TorchSession:
             self._states[Mode.INFERENCE] = self._base
         self._mode: Mode | None = None
         self._pending: Changed | None = None
+        self._seen: set[Mode] = set()
+        """Modes in which a forward was looked at bit by bit: what its code writes is known, and how."""
+        self._clean = True
+        """The model is in one of the states bit by bit: nothing ran since."""
         self._training: TorchSession | None = None
 
     def close(self) -> None:
@@ -136,13 +140,15 @@ class TorchSession:
         """The part after `model.train()` as the user wrote it; None where there is no train()."""
         if Mode.TRAINING_NORMS not in self.modes or self._prepared.describe is None:
             return None
+        unknown = self._is_unknown
         self._leave()
-        self._base.restore()
+        self._base.restore(thorough=unknown)
         try:
             self._model.train()
             return self._prepared.describe(self._model)
         finally:
             self._base.restore()
+            self._clean = True
 
     @contextmanager
     def double(self) -> Iterator[TorchSession]:
@@ -183,17 +189,23 @@ class TorchSession:
         if state is None:
             state = self._made(mode)
         if restored or self._mode is not mode:
-            state.restore(self._pending if self._mode is mode else None)
-        self._mode, self._pending = mode, None
+            state.restore(self._pending if self._mode is mode else None, thorough=self._is_unknown)
+        self._mode, self._pending, self._clean = mode, None, False
         return state
+
+    @property
+    def _is_unknown(self) -> bool:
+        """Whether something ran that may have written past the versions of tensors."""
+        return not self._clean and self._mode not in self._seen
 
     def _leave(self) -> None:
         """Forget what is known of the state: the next run restores all of it."""
-        self._mode, self._pending = None, None
+        self._mode, self._pending, self._clean = None, None, False
 
     def _made(self, mode: Mode) -> State:
+        unknown = self._is_unknown
         self._leave()
-        self._base.restore()
+        self._base.restore(thorough=unknown)
         try:
             if mode is Mode.INFERENCE:
                 if not self._prepared.fixed:
@@ -202,8 +214,11 @@ class TorchSession:
                 modes.train_norms(self._model, self.part)
         except Exception as error:
             raise run_error(error, None) from error
-        state = State(self._model, like=self._base, limit=self._limit) if self._base.found().any() else self._base
-        self._states[mode] = state
+        changed = self._base.found()
+        state = self._base
+        if changed.any():
+            state = State(self._model, like=self._base, changed=changed, limit=self._limit)
+        self._states[mode], self._clean = state, True
         return state
 
     def _training_form(self) -> TorchSession:
@@ -218,7 +233,9 @@ class TorchSession:
         return self._training
 
     def _looked_at(self, state: State) -> tuple[Any, ...]:
-        self._pending = state.found()
+        assert self._mode is not None
+        self._pending = state.found(thorough=self._mode not in self._seen)
+        self._seen.add(self._mode)
         return self._pending.described()
 
     def _inputs(self, batch: Batch) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -19,35 +19,49 @@ class State:
     """Parameters, buffers (registered or not, persistent or not), modes, hooks and plain attributes of a model and of
     the modules that hide in it, bit for bit.
 
-    `like` is another state of the same model, whose copies of large tensors are shared where the contents are equal.
+    `like` is another state of the same model, whose copies of large tensors are shared where the contents are equal:
+    all but those that `changed` since, which None leaves to be found out.
     Beyond `limit` bytes large tensors are fingerprinted, not copied.
     """
 
-    def __init__(self, model: nn.Module, *, like: State | None = None, limit: int | None = None) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        like: State | None = None,
+        changed: Changed | None = None,
+        limit: int | None = None,
+    ) -> None:
         self.model = model
         with torch.no_grad():
             found = contents(model)
             self._containers = found.containers
             self.modules = found.modules
-            self._tensors: HeldTensors = HeldTensors(found.tensors, limit, like._tensors if like is not None else None)
+            written = [entry.tensor for entry in changed.tensors] if changed is not None else None
+            self._tensors: HeldTensors = HeldTensors(
+                found.tensors, limit, like._tensors if like is not None else None, written
+            )
 
     @property
     def is_copied(self) -> bool:
         """Whether every change can be undone."""
         return self._tensors.is_copied
 
-    def found(self) -> Changed:
-        """Everything that is not as it was, objects replaced by equal ones counted."""
+    def found(self, thorough: bool = True) -> Changed:
+        """Everything that is not as it was, objects replaced by equal ones counted.
+
+        Not thorough: a large parameter counts as unchanged when its version is, which `.data` and `.numpy()` pass by.
+        """
         with torch.no_grad():
             containers = [container for container in self._containers if container.is_changed()]
-            return Changed(containers, list(self._tensors.changed()))
+            return Changed(containers, list(self._tensors.changed(thorough)))
 
-    def restore(self, changed: Changed | None = None) -> None:
+    def restore(self, changed: Changed | None = None, *, thorough: bool = True) -> None:
         """Put the model back, in place; `changed` is what `found` gave, None: it is not known.
 
         Raises NotPossibleError when a change was seen that cannot be undone.
         """
-        changed = self.found() if changed is None else changed
+        changed = self.found(thorough) if changed is None else changed
         with torch.no_grad():
             for container in changed.containers:
                 container.restore()

@@ -47,12 +47,20 @@ class _Switches:
         if torch.get_num_threads() != self._threads:
             torch.set_num_threads(self._threads)
         torch.set_grad_enabled(self._grad)
-        torch.set_default_dtype(self._dtype)
-        torch.use_deterministic_algorithms(self._deterministic, warn_only=self._warn_only)
+        if torch.get_default_dtype() is not self._dtype:
+            torch.set_default_dtype(self._dtype)
+        self._restore_determinism()
         if torch.get_float32_matmul_precision() != self._precision:
             torch.set_float32_matmul_precision(self._precision)
         torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = self._cudnn
-        torch.autograd.set_detect_anomaly(self._anomaly)
+        if torch.is_anomaly_enabled() != self._anomaly:
+            torch.autograd.set_detect_anomaly(self._anomaly)
+
+    def _restore_determinism(self) -> None:
+        # Setting it imports the compiler, four seconds' worth, so only what was changed is set.
+        now = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+        if now != (self._deterministic, self._warn_only):
+            torch.use_deterministic_algorithms(self._deterministic, warn_only=self._warn_only)
 
 
 @contextmanager
