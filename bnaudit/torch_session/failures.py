@@ -12,7 +12,10 @@ from bnaudit.session import Place, RunError
 from bnaudit.user_code import origin
 
 _TORCH = str(Path(torch.__file__).parent)
+_IN_SCRIPT = "failed in the TorchScript interpreter"
+"""Of a script's errors; those that its own operators raise are plain RuntimeErrors."""
 _SCRIPT_LINE = re.compile(r'File "([^"]+)", line (\d+)')
+_TRACE_LINE = re.compile(r"^(.+\.py)\((\d+)\): ", re.MULTILINE)
 _LONGEST = 300
 
 
@@ -26,13 +29,23 @@ def run_error(error: BaseException, place: Place | None) -> RunError:
     return RunError(text, where=", ".join(filter(None, (module, line))))
 
 
+def _is_of_script(error: BaseException) -> bool:
+    return isinstance(error, torch.jit.Error) or _IN_SCRIPT in str(error)
+
+
 def _line(error: BaseException) -> str:
-    if isinstance(error, torch.jit.Error):
-        lines = _SCRIPT_LINE.findall(str(error))
-        return f"{Path(lines[-1][0]).name}:{lines[-1][1]}" if lines else ""
+    if _is_of_script(error):
+        return _script_line(str(error))
     frames = [Path(frame.f_code.co_filename) for frame, _ in walk_tb(error.__traceback__)]
     outside = [path for path in frames if not str(path).startswith((_TORCH, str(Path(__file__).parents[1])))]
     return origin(error) if outside else ""
+
+
+def _script_line(text: str) -> str:
+    """The innermost line of the user's: a script's errors list it last, a trace's first."""
+    traced = [line for line in _TRACE_LINE.findall(text) if not line[0].strip().startswith(_TORCH)]
+    lines = traced[:1] or _SCRIPT_LINE.findall(text)[-1:]
+    return f"{Path(lines[0][0]).name}:{lines[0][1]}" if lines else ""
 
 
 def first_line(error: BaseException) -> str:
@@ -45,8 +58,8 @@ def _message(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return ""
-    if isinstance(error, torch.jit.Error):
-        text = lines[-1]
+    if _is_of_script(error):
+        text = lines[-1].removeprefix(f"{type(error).__qualname__}: ")
     elif len(lines) > 1 and lines[0].endswith(":"):
         text = f"{lines[0]} {lines[1]}"
     else:
