@@ -55,6 +55,7 @@ from bnaudit.single_samples import lacks_values
 
 _LOST = "name the axis that is dropped: flatten(1) or squeeze(-1), never squeeze()"
 _RAISES = "mend what fails for one sample, or pad single requests to a batch of two"
+_FIXED = "take sizes from the input (x.shape[0]); a traced or exported model may have its batch size baked in"
 _DIFFERS = "look for conditions on the batch size, means over it, and squeeze()"
 
 
@@ -95,7 +96,8 @@ def _norms_single_values(measured: Measured) -> bool:
 
 def _raises(found: BatchSize) -> Hit:
     two = {True: ", and so does one of two", False: ", one of two does not", None: ""}[found.raises_at_two]
-    return _hit(f"a batch of one raises an error{two}: {_error(found.raised)}", _RAISES, "raised")
+    advice = _FIXED if found.raises_at_two else _RAISES
+    return _hit(f"a batch of one raises an error{two}: {_error(found.raised)}", advice, "raised")
 
 
 def _error(raised: str) -> str:

@@ -52,6 +52,13 @@ def test_an_error_at_size_one_is_a_finding() -> None:
     assert "Expected more than 1 value per channel" in hit.message
 
 
+def test_a_model_that_takes_no_small_batch_is_not_to_be_padded_to_two() -> None:
+    (one,) = run_hits(RULE, size(None, raised="RuntimeError: sizes", raises_at_two=False))
+    (both,) = run_hits(RULE, size(None, raised="RuntimeError: sizes", raises_at_two=True))
+    assert "batch of two" in one.advice
+    assert "batch of two" not in both.advice and "baked in" in both.advice
+
+
 def test_a_lost_axis_is_a_finding() -> None:
     (hit,) = run_hits(RULE, size(EXACT, lost_axis="the output [16, 8] at size 16, [8] at size 1"))
     assert hit.message.startswith("a batch of one loses its batch axis: the output [16, 8]")
