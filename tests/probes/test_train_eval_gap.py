@@ -68,6 +68,13 @@ def test_few_samples_are_inconclusive() -> None:
     assert answer.outcome is Outcome.INCONCLUSIVE and answer.reason == "11 samples, 16 are needed"
 
 
+@pytest.mark.parametrize("size", [8, 16])
+def test_answers_that_are_no_numbers_are_judged_by_the_layers(size: int) -> None:
+    layers, gaps, answer = split(net=Net(integers=True), feed=FakeFeed(size))
+    assert layers and not gaps
+    assert answer.outcome is (Outcome.PASSED if size == 16 else Outcome.INCONCLUSIVE)
+
+
 def test_norms_that_stay_in_eval_have_no_gap() -> None:
     layers, _, answer = split(net=Net(keep_eval=True, stored=perfect({"one": (5.0, 1.0)})))
     assert not layers and answer.outcome is Outcome.PASSED
