@@ -24,6 +24,8 @@ WORST_CHANNELS = 16
 """How many channels are listed; they never decide."""
 _FLOOR_SHARE = 0.25
 """Share of the squared noise floor in the squared error of a root mean square, see `rms_error`."""
+_CONSTANT = 1e-12
+"""Share of the stored variance that rounding alone leaves of a constant."""
 
 
 class Moments(NamedTuple):
@@ -88,7 +90,8 @@ def stacked(parts: Sequence[Moments]) -> Moments:
 
 
 def against_stored(moments: Moments, stored_mean: Array, stored_var: Array, eps: float) -> Comparison:
-    """What the layer receives against what is stored for it, over channels whose stored variance is above `eps`.
+    """What the layer receives against what is stored for it, over live channels: stored variance above `eps`, and not
+    constant in all samples (pruned), unless all are.
 
     Variances are compared as the layer uses them, epsilon added on both sides.
     """
@@ -96,7 +99,9 @@ def against_stored(moments: Moments, stored_mean: Array, stored_var: Array, eps:
 
     now = merged(moments)
     usable = np.isfinite(stored_mean) & np.isfinite(stored_var) & np.isfinite(now.mean) & np.isfinite(now.var)
-    live = np.flatnonzero(usable & (stored_var > eps))
+    stored = usable & (stored_var > eps)
+    moving = stored & (now.var > _CONSTANT * stored_var)
+    live = np.flatnonzero(moving if moving.any() else stored)
     kept = Moments(moments.mean[:, live], moments.var[:, live], moments.values)
     mean, var = stored_mean[live], stored_var[live]
     return _compared(

@@ -69,6 +69,16 @@ def test_what_is_compared_is_the_rms_shift_and_the_median_log_ratio() -> None:
     assert found.worst_shift == pytest.approx(float(np.abs(shifts).max())) and 4 not in found.worst
 
 
+def test_pruned_channels_are_not_live_unless_all_are() -> None:
+    data = np.random.default_rng(4).normal(size=(16, 9, 6))
+    data[:, :, :4] = np.array([0.0, 0.1, -1e3, 7.7])
+    mean, var = np.zeros(6), np.ones(6)
+    found = against_stored(moments(data), mean, var, EPS)
+    assert found.live == 2 and found.log_ratio < math.log(2) and set(found.worst) == {4, 5}
+    constant = against_stored(moments(data[:, :, :4]), mean[:4], var[:4], EPS)
+    assert constant.live == 4 and constant.log_ratio > math.log(1e4)
+
+
 def test_the_jackknife_is_the_one_computed_by_leaving_each_sample_out() -> None:
     data = np.random.default_rng(2).normal(size=(9, 4, 3))
     mean, var = np.zeros(3), np.full(3, 1.7)
