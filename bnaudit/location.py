@@ -71,9 +71,10 @@ def _held(call: NormCall) -> Held | None:
 
 
 def _location(experiment: Experiment, first: Trace, second: Trace) -> Location:
-    from bnaudit.mixing import mixing
+    from bnaudit.mixing import emerging, mixing
 
     layers = {call.index: call.layer for call in first.norm_calls}
+    kinds = {call.index: call.kind for call in first.norm_calls}
     operators = mixing(first.operators, second.operators)
     places = tuple(
         Mixing(
@@ -82,9 +83,14 @@ def _location(experiment: Experiment, first: Trace, second: Trace) -> Location:
             is_norm=call.norm is not None,
             by_configuration=call.norm is not None and by_configuration(experiment, layers.get(call.norm)),
             first=at == 0,
+            kind=kinds.get(call.norm) if call.norm is not None else None,
+            gathered=call.gathered,
+            arranged=call.arranged,
         )
         for at, call in enumerate(operators)
     )
+    if not places and (call := emerging(first.operators, second.operators)) is not None:
+        places = (Mixing(place=call.place, layer=None, is_norm=False, unseen=True),)
     norms = frozenset(call.norm for call in operators if call.norm is not None)
     return Location(True, places, norms, _all_equal(first.operators, second.operators))
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
-from bnaudit.description import Part
+from bnaudit.description import NormKind, Part
 from bnaudit.records import Record
 from bnaudit.results import Outcome, Question
 from bnaudit.session import Place, RandomCall, StateChange
@@ -61,6 +61,14 @@ class Mixing(Record):
     """A norm that keeps no statistics and so uses the batch whatever the mode."""
     first: bool = True
     """Whether the anchors' rows were equal here without any statistics held."""
+    kind: NormKind | None = None
+    """Of a norm."""
+    gathered: Place | None = None
+    """Where the value that enters here was computed from the whole batch."""
+    arranged: Place | None = None
+    """Where the samples were laid along another axis than the shape says."""
+    unseen: bool = False
+    """Samples met before this place, in no operator that was seen."""
 
 
 class Swap(Measurement):

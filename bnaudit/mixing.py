@@ -4,24 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from bnaudit.records import replace
 from bnaudit.session import OperatorCall
 
 
 def mixing(first: Sequence[OperatorCall], second: Sequence[OperatorCall]) -> list[OperatorCall]:
     """The operators of `first` that all anchors' rows entered equal in both forwards, and not all left equal.
 
-    Calls are aligned by position and operator. Where the forwards took different ways the comparison ends, since what
-    follows cannot be told apart from other work on other data.
+    As long as all rows were equal, also one that puts rows together from values without rows, such as slices of the
+    batch. Calls are aligned by position and operator. Where the forwards took different ways the comparison ends, since
+    what follows cannot be told apart from other work on other data. What an operator was handed by others is left out
+    where it was the same in both.
     """
-    return [
-        one
-        for one, other in _aligned(first, second)
-        if one.rows_in is not None
-        and one.rows_out is not None
-        and other.rows_out is not None
-        and one.rows_in == other.rows_in
-        and one.rows_out != other.rows_out
-    ]
+    found = []
+    equal = True
+    for one, other in _aligned(first, second):
+        if _meets(one, other) or (equal and _appears(one, other)):
+            found.append(one if one.others_in != other.others_in else _by_itself(one))
+        equal = equal and one.rows_in == other.rows_in and one.rows_out == other.rows_out
+    return found
+
+
+def emerging(first: Sequence[OperatorCall], second: Sequence[OperatorCall]) -> OperatorCall | None:
+    """The first operator of `first` that gets unequal rows although no operator before returned any."""
+    for one, other in _aligned(first, second):
+        if one.rows_in != other.rows_in:
+            return one
+        if one.rows_out != other.rows_out:
+            return None
+    return None
+
+
+def _meets(one: OperatorCall, other: OperatorCall) -> bool:
+    return one.rows_in is not None and one.rows_in == other.rows_in and _leave_unequal(one, other)
+
+
+def _appears(one: OperatorCall, other: OperatorCall) -> bool:
+    return one.rows_in is None is other.rows_in and one.others_in != other.others_in and _leave_unequal(one, other)
+
+
+def _leave_unequal(one: OperatorCall, other: OperatorCall) -> bool:
+    return one.rows_out is not None and other.rows_out is not None and one.rows_out != other.rows_out
+
+
+def _by_itself(call: OperatorCall) -> OperatorCall:
+    return call if call.gathered is None else replace(call, gathered=None)
 
 
 def _aligned(

@@ -170,6 +170,10 @@ class OperatorCall(Record):
     others_out: int | None
     norm: int | None = None
     """Index of the NormCall that it is."""
+    gathered: Place | None = None
+    """What computed an input without rows from rows: a reduction over the batch, whose value enters here."""
+    arranged: Place | None = None
+    """What left the samples of an input along another axis than its shape says: a reshape that mixes rows."""
 
 
 class Held(Record, eq=False):

@@ -39,6 +39,10 @@ def swap_decision(experiment: Experiment) -> Decision:
             _swap(experiment, other, times, None), Outcome.INCONCLUSIVE, "it draws numbers that no seed resets"
         )
     double, influence, leaks = _weigh(experiment, widest, widest is not other)
+    if leaks and experiment.random and _is_drawn(experiment, base):
+        return Decision(
+            _swap(experiment, other, times, None), Outcome.INCONCLUSIVE, "what it draws depends on the whole batch"
+        )
     swap = _swap(experiment, other, times, leaks, double, influence)
     outcome, reason = _conclude(experiment, swap, widest)
     return Decision(swap, outcome, reason, poisoned)
@@ -86,6 +90,14 @@ def _is_unrepeatable(experiment: Experiment, base: Trace) -> bool:
         return False
     repeat = experiment.extra("the batch, seeded again", experiment.feed.base, seed=experiment.seed)
     return not experiment.anchors_shift(base, repeat).exact
+
+
+def _is_drawn(experiment: Experiment, base: Trace) -> bool:
+    """Whether nothing but operators that draw was seen to make rows unequal: how many numbers some take (a randomized
+    ReLU, a Poisson) depends on the values, so that seeds do not make them the same for the rows behind."""
+    place = experiment.once(location)
+    drawing = {call.place.operator for call in base.random_calls}
+    return place.found and bool(drawing) and all(found.place.operator in drawing for found in place.places)
 
 
 def _swap(

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
+import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import bnaudit
@@ -41,3 +46,94 @@ def test_what_only_large_companions_show_is_located_with_them() -> None:
     assert (finding.rule, finding.layer) == ("BN301", "middle")
     assert finding.message.startswith("with its companions × 100")
     assert "test_location.py" in finding.message
+
+
+class Scaled(nn.Module):
+    """The mean of the batch is taken in one line and enters in another."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mean = x.mean(0, keepdim=True)
+        return x - mean
+
+
+class Misread(nn.Module):
+    """A reshape after a transpose: the elements stay in order, and samples change places."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.t().reshape(x.shape)
+
+
+class LayerNormOverBatch(nn.Module):
+    """A norm without modes, handed the batch as features."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(x.t(), (x.shape[0],)).t()
+
+
+class GroupNormOverBatch(nn.Module):
+    """Two samples become one of twice as many places."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.group_norm(x.t().reshape(1, 8, -1), 8).reshape(8, -1).t()
+
+
+class Convolved(nn.Module):
+    """(N, C) read as (channels, places) by turning it over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(8, 8, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(x.t()).t()
+
+
+def line_in(source: str) -> str:
+    """`test_location.py:41`: where a piece of code stands here."""
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return f"test_location.py:{next(number for number, line in enumerate(lines, 1) if source in line)}"
+
+
+@pytest.mark.parametrize(
+    ("middle", "layer", "source", "says"),
+    [
+        (Scaled, "middle", "mean = x.mean(0", "as a buffer"),
+        (Misread, "middle", "x.t().reshape(x.shape)", "after a transpose they mix samples"),
+        (LayerNormOverBatch, "middle", "F.layer_norm(x.t()", "the transpose or reshape before it"),
+        (GroupNormOverBatch, "middle", "F.group_norm(x.t()", "the transpose or reshape before it"),
+        (Convolved, "middle.conv", "self.conv(x.t())", "(batch, channels, places)"),
+    ],
+)
+def test_the_line_at_fault_is_told_with_its_usual_cause(
+    middle: type[nn.Module], layer: str, source: str, says: str
+) -> None:
+    (finding,) = [finding for finding in loud(Net(middle())) if finding.rule != "BN303"]
+    assert (finding.rule, finding.layer) == ("BN301", layer)
+    assert line_in(source) in finding.message and says in finding.advice
+
+
+class ByNumPy(nn.Module):
+    """Centred outside of PyTorch."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        values = x.numpy()
+        return torch.from_numpy(values - np.mean(values, 0, keepdims=True))
+
+
+def test_samples_that_meet_outside_of_pytorch_are_told_so_and_laid_at_no_layer() -> None:
+    (finding,) = loud(Net(ByNumPy()))
+    assert (finding.rule, finding.layer) == ("BN301", None)
+    assert "no operator that was seen" in finding.message and "NumPy" in finding.advice
+
+
+class Drawing(nn.Module):
+    """Draws for negative values alone: companions decide how many numbers are left to the rows behind."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.rrelu(x - 0.5, training=True)
+
+
+def test_what_takes_as_many_numbers_as_the_batch_says_proves_no_mixing() -> None:
+    (finding,) = loud(Net(Drawing()))
+    assert (finding.rule, finding.layer) == ("BN401", "middle")
+    assert "draws its slopes at random" in finding.message

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bnaudit.mixing import mixing
+from bnaudit.mixing import emerging, mixing
+from bnaudit.records import replace
 from bnaudit.session import OperatorCall, Place
 
 
@@ -52,3 +53,26 @@ def test_operators_without_rows_prove_nothing() -> None:
     first = [call(0, "sum", None, (2,)), call(1, "sum", (2,), None)]
     second = [call(0, "sum", None, (3,)), call(1, "sum", (2,), None)]
     assert mixing(first, second) == []
+
+
+def test_rows_put_together_from_slices_of_the_batch_are_seen_while_all_before_was_equal() -> None:
+    first = [call(0, "slice", (1, 2), None), call(1, "concat", None, (3, 4), others=7), call(2, "add", (1, 3), (5, 6))]
+    second = [call(0, "slice", (1, 2), None), call(1, "concat", None, (3, 9), others=8), call(2, "add", (1, 9), (5, 0))]
+    assert mixing(first, second) == [first[1]]
+    before = [call(0, "softmax", (1, 2), (3, 4)), *first], [call(0, "softmax", (1, 2), (3, 5)), *second]
+    assert mixing(*before) == [before[0][0]], "behind a place that mixes, everything without rows differs"
+
+
+def test_what_gathered_the_batch_is_told_only_where_its_value_differs() -> None:
+    mean = Place(operator="mean")
+    first = [replace(call(0, "sub", (1, 2), (3, 4), others=others), gathered=mean) for others in (7, 7)]
+    second = [call(0, "sub", (1, 2), (5, 6), others=others) for others in (8, 7)]
+    differing, same = mixing(first, second)
+    assert (differing.gathered, same.gathered) == (mean, None)
+
+
+def test_rows_that_no_operator_made_unequal_emerge() -> None:
+    first, second = [call(0, "mm", (1,), (2,)), call(1, "add", (3,), (4,))], [call(0, "mm", (1,), (2,))]
+    assert emerging(first, [*second, call(1, "add", (9,), (8,))]) is first[1]
+    assert emerging(first, [call(0, "mm", (1,), (5,)), call(1, "add", (9,), (8,))]) is None, "mm made them unequal"
+    assert emerging(first, first) is None

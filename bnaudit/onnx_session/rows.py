@@ -122,22 +122,32 @@ class RowWatch:
             return None
 
     def _calls(self, prints: Mapping[str, Fingerprint]) -> Iterator[OperatorCall]:
+        origins: dict[str, Place] = {}
         for number, node in enumerate(self._nodes):
             if all(name in self._constants for name in node.output):
                 continue
             inputs = [prints[name] for name in read_by(node) if name in prints]
             outputs = [prints[name] for name in node.output if name in prints]
+            place = _place(node)
+            gathered = next((origins[name] for name in read_by(node) if name in origins), None)
+            tells = gathered is not None and gathered.operator == "Reshape" and node.op_type.startswith("Reduce")
+            origin = place if tells or any(each.rows is not None for each in inputs) else gathered
+            if origin is not None:
+                origins.update((name, origin) for name in node.output if name in prints and prints[name].rows is None)
             yield OperatorCall(
                 index=number,
-                place=Place(
-                    module=node.name or next(iter(node.output), ""), class_name=node.op_type, operator=node.op_type
-                ),
+                place=place,
+                gathered=gathered,
                 rows_in=_rows(inputs),
                 others_in=_digest([each.whole for each in inputs if each.rows is None]),
                 rows_out=None if number in self._inner else _rows(outputs),
                 others_out=_digest([each.whole for each in outputs if each.rows is None]) if outputs else None,
                 norm=self._norms.get(number),
             )
+
+
+def _place(node: onnx.NodeProto) -> Place:
+    return Place(module=node.name or next(iter(node.output), ""), class_name=node.op_type, operator=node.op_type)
 
 
 def fingerprint(array: NDArray[Any], layout: Layout | None, anchors: Sequence[int], size: int) -> Fingerprint:

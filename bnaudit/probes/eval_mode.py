@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bnaudit.description import NormKind
 from bnaudit.experiment import Experiment
 from bnaudit.location import by_configuration, location
 from bnaudit.measurement import Answer, EvalDropout, EvalNorm, Measurement, StateInEval
@@ -11,12 +12,15 @@ from bnaudit.probes import Probe
 from bnaudit.results import Outcome, Question
 from bnaudit.session import NormCall, RandomCall, StateChange
 
+_WITHOUT_MODE = (NormKind.LAYER, NormKind.GROUP, NormKind.RMS)
+"""They use their input in every mode; that they mix samples is no matter of eval()."""
 _OBSERVERS = ("Observer", "FakeQuant")
 
 
 def measure(experiment: Experiment) -> Iterator[Measurement]:
     """EvalNorms, EvalDropouts, StateInEvals and the answer."""
-    norms = [_norm(experiment, call) for call in experiment.base.norm_calls if call.uses_batch]
+    calls = (call for call in experiment.base.norm_calls if call.uses_batch and call.kind not in _WITHOUT_MODE)
+    norms = [_norm(experiment, call) for call in calls]
     drops = _dropouts(experiment.base.random_calls)
     states = [_state(experiment, change) for change in experiment.deciding_base.changes]
     yield from (*norms, *drops, *states)

@@ -52,10 +52,11 @@ A model that looks at its batch on purpose (few-shot learning, test-time adaptat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from bnaudit.description import Carrier, Description
 from bnaudit.measurement import EvalDropout, Measured, Mixing, PoisonedBatch, Repeat, Swap
-from bnaudit.mixing_causes import Cause, usual_cause
+from bnaudit.mixing_causes import REARRANGED, Cause, usual_cause
 from bnaudit.places import by_place, described, layer_at, trains_hidden
 from bnaudit.results import Hit, Question, Severity
 from bnaudit.rules import Case, rule
@@ -98,12 +99,34 @@ def _places(case: Case, measured: Measured, swap: Swap) -> Iterator[Hit]:
         cause = _NONE_FOUND if swap.located else _NOT_LOCATED
         where = "no operator was seen to mix samples" if swap.located else "what mixes them was not located"
         yield _hit(case, swap, None, where, cause.advice)
-    named = by_place((layer_at(case.subject, found.place, found.layer), found) for found in mixing)
-    for name, found in named.items():
+    named = by_place((_layer(case.subject, found), found) for found in mixing)
+    for name, found in _of_one_scope(case.subject, named).items():
         if not trains_hidden(case.subject, name):
             cause = usual_cause(found[0])
             alone = refusal(measured) if found[0].is_norm else ""
             yield _hit(case, swap, name, _mixes(found, cause) + alone, cause.advice)
+
+
+def _layer(subject: Description, found: Mixing) -> str | None:
+    """Where to look: at the reshape that laid the samples elsewhere rather than at what then mixed them."""
+    if found.unseen:
+        return None
+    reshape = found.arranged or found.gathered
+    place = reshape if reshape is not None and usual_cause(found) is REARRANGED else found.place
+    return layer_at(subject, place, found.layer)
+
+
+def _of_one_scope(subject: Description, named: Mapping[str | None, list[Mixing]]) -> Mapping[str | None, list[Mixing]]:
+    """Nodes of one scope of a graph (`/middle/Sub`, `/middle/Mul`) that mix for one cause are told as the first."""
+    if not any(part.carrier is Carrier.GRAPH for part in subject.parts):
+        return named
+    groups: dict[tuple[str, Cause], str | None] = {}
+    merged: dict[str | None, list[Mixing]] = {}
+    for name, found in named.items():
+        scope = (name or "").rpartition("/")[0]
+        first = groups.setdefault((scope, usual_cause(found[0])), name) if scope and not found[0].is_norm else name
+        merged.setdefault(first, []).extend(found)
+    return merged
 
 
 def _without_chance(measured: Measured, swap: Swap) -> list[Mixing]:
@@ -115,7 +138,8 @@ def _without_chance(measured: Measured, swap: Swap) -> list[Mixing]:
 
 
 def _mixes(found: list[Mixing], cause: Cause) -> str:
-    places = list(dict.fromkeys(filter(None, (described(each.place) for each in found))))
+    ways = [place for each in found for place in (each.gathered or each.arranged, each.place) if place is not None]
+    places = list(dict.fromkeys(filter(None, map(described, ways))))
     hidden = ", not registered or made in forward()" if found[0].place.hidden else ""
     return cause.doing + (f" ({'; '.join(places)}{hidden})" if places else "")
 

@@ -55,6 +55,7 @@ the mode on to its children and return self:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from bnaudit.description import NormKind
@@ -69,7 +70,11 @@ from bnaudit.single_samples import refusal
 _MADE_IN_FORWARD = "make it in __init__ and register it: eval() does not reach a module that is made in forward()"
 _IGNORES_EVAL = "look at what sets its training flag after eval(): an overridden train() has to pass the mode on"
 _FUNCTIONAL_NORM = "pass training=self.training to F.batch_norm"
-_FUNCTIONAL_DROPOUT = "pass training=self.training to F.dropout, whose default is True"
+_FUNCTIONAL_DROPOUT = "pass training=self.training to the functional call (the default of F.dropout is True)"
+_WITH_A_FLAG = re.compile(
+    r"(?:Feature)?(?:Alpha)?Dropout(?:[123]d)?|DropPath|StochasticDepth|DropBlock[23]d|RReLU|MultiheadAttention|LSTM|GRU|RNN"
+)
+"""Classes of PyTorch, torchvision and timm that hand their own training flag on to what drops."""
 _OWN_SAMPLE = (NormKind.INSTANCE, NormKind.GROUP, NormKind.LAYER, NormKind.RMS)
 
 
@@ -129,9 +134,10 @@ def _norm(name: str | None, mixing: list[EvalNorm], registered: bool, alone: str
 def _dropout(name: str | None, dropping: list[EvalDropout]) -> Hit:
     first = dropping[0].call
     share = f" with p = {first.probability:g}" if first.probability is not None else ""
-    advice = _IGNORES_EVAL if "drop" in first.place.class_name.lower() else _FUNCTIONAL_DROPOUT
+    doing = "draws its slopes" if "rrelu" in first.place.operator else "drops"
+    advice = _IGNORES_EVAL if _WITH_A_FLAG.fullmatch(first.place.class_name) else _FUNCTIONAL_DROPOUT
     return Hit(
-        message=f"after eval() it still drops at random{share}{_at([drop.call.place for drop in dropping])}",
+        message=f"after eval() it still {doing} at random{share}{_at([drop.call.place for drop in dropping])}",
         advice=_MADE_IN_FORWARD if first.place.hidden else advice,
         layer=name,
         value="dropping",

@@ -114,6 +114,9 @@ _DROPOUT = {
     "aten.feature_alpha_dropout": Randomness(True, "p", active="train"),
     "aten.feature_alpha_dropout_": Randomness(True, "p", active="train"),
     "quantized.dropout": Randomness(True, "p", active="training"),
+    "aten.rrelu_with_noise": Randomness(True, active="training"),
+    "aten.rrelu_with_noise_": Randomness(True, active="training"),
+    "aten.rrelu_with_noise_functional": Randomness(True, active="training"),
 }
 _DRAWS_NOTHING = ("aten._fused_sdp_choice", "aten._nested_tensor_softmax_with_shape")
 """Tagged as random all the same."""

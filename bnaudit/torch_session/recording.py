@@ -153,7 +153,7 @@ class Recorder:
         known = operator(function)
         rows = self._rows
         assert rows is not None
-        place = _NOWHERE if known.is_view else self._place(known.name, True)
+        place = self._place(known.name, True)
         return rows.run(known, args, kwargs, place, lambda: self._run(known, function, args, kwargs))
 
     def _place(self, name: str, line: bool) -> Place:
@@ -169,9 +169,6 @@ class Recorder:
             _, before = self._open.pop()
             if len(self._norms.calls) == before and isinstance(result, torch.Tensor):
                 self._norms.record_module(module, self._without_operator[id(module)], result, self._place("", False))
-
-
-_NOWHERE = Place()
 
 
 def _needs_line(reading: Reading) -> bool:

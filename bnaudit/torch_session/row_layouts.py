@@ -58,6 +58,11 @@ class RowLayouts:
             return Layout(like.dim if like is not None and like.dim in exact else exact[0], size)
         return Layout(multiple, size, 1, shape[multiple] // size) if multiple is not None else None
 
+    def promised(self, tensor: torch.Tensor) -> Layout | None:
+        """The layout of a tensor whose batch axis has as many places as there are samples."""
+        fits = not tensor.is_nested and self._axis < tensor.dim() and tensor.shape[self._axis] == self._size
+        return Layout(self._axis, self._size) if fits else None
+
     def placed(self, tensor: torch.Tensor) -> Placed:
         """A tensor's layout and shape as they are now: an operator may change both."""
         return Placed(self.of(tensor), () if tensor.is_nested else tuple(tensor.shape))

@@ -11,6 +11,7 @@ from bnaudit.session import OperatorCall, Place
 from bnaudit.torch_session.fingerprints import Fingerprints, combined
 from bnaudit.torch_session.module_names import LayerNames
 from bnaudit.torch_session.operators import Operator
+from bnaudit.torch_session.origins import Origins
 from bnaudit.torch_session.row_layouts import RowLayouts, tensors_in
 
 Run = Callable[[], tuple[Any, Any, "int | None"]]
@@ -23,6 +24,7 @@ class RowRecords:
         self._names = names
         self._layouts = RowLayouts(max(1, size), axis)
         self._prints = Fingerprints(anchors)
+        self._origins = Origins(self._layouts)
         self.calls: list[OperatorCall] = []
 
     def run(self, known: Operator, args: Sequence[Any], kwargs: Mapping[str, Any], place: Place, call: Run) -> Any:
@@ -32,16 +34,21 @@ class RowRecords:
         if known.is_view or not inputs:
             returned = call()[0]
             self._layouts.learn(known, known.read(args, kwargs), placed, returned)
+            self._origins.learn(known, inputs, placed, tensors_in(returned), place)
+            self._tear(inputs, returned, place)
             return returned
         rows_in, others_in = self._prints_of(inputs)
         numbers = [hash(value) for value in _plain_values((*args, *kwargs.values()))]
         values = known.read(args, kwargs)
+        gathered, arranged = self._origins.of(inputs, placed)
         returned, plain, norm = call()
         self._prints.forget(tensors_in([values.get(name) for name in known.written]))
         self._layouts.learn(known, values, placed, returned)
         if plain is not returned:
             self._layouts.learn(known, values, placed, plain)
-        rows_out, others_out = self._prints_of(self._outputs(known, values, plain, norm))
+        outputs = self._outputs(known, values, plain, norm)
+        self._origins.learn(known, inputs, placed, outputs, place)
+        rows_out, others_out = self._prints_of(outputs)
         self.calls.append(
             OperatorCall(
                 index=len(self.calls),
@@ -51,9 +58,29 @@ class RowRecords:
                 rows_out=rows_out,
                 others_out=combined(others_out) if others_out else None,
                 norm=norm,
+                gathered=gathered,
+                arranged=arranged,
             )
         )
         return returned
+
+    def _tear(self, inputs: list[torch.Tensor], result: Any, place: Place) -> None:
+        """Record a view that no longer has the samples in one piece although its shape says that it has."""
+        promised = self._layouts.promised(result) if isinstance(result, torch.Tensor) else None
+        if promised is None or self._layouts.of(result) is not None:
+            return
+        rows_in, others_in = self._prints_of(inputs)
+        if rows_in is not None:
+            self.calls.append(
+                OperatorCall(
+                    index=len(self.calls),
+                    place=place,
+                    rows_in=rows_in,
+                    others_in=combined(others_in),
+                    rows_out=self._prints.rows(result, promised),
+                    others_out=None,
+                )
+            )
 
     def _outputs(self, known: Operator, values: Mapping[str, Any], result: Any, norm: int | None) -> list[torch.Tensor]:
         """What it returned and what it wrote to; of a norm the output alone, not the statistics that it saves."""

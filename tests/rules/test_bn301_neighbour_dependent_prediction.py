@@ -10,7 +10,7 @@ from builders import batch_norm, description, part
 from measured import EXACT, LARGE, NOISE, mixing, place, run_hits, shift, swap
 
 from bnaudit.auditing import conclude
-from bnaudit.description import Carrier, Description, HiddenModule
+from bnaudit.description import Carrier, Description, HiddenModule, NormKind
 from bnaudit.measurement import EvalDropout, Mixing, PoisonedBatch, Repeat
 from bnaudit.mixing_causes import usual_cause
 from bnaudit.results import Confidence, Hit, Severity
@@ -125,10 +125,55 @@ def test_the_root_module_has_a_name_and_an_unnamed_node_has_none() -> None:
         ("Spread", "aten.sub_.Tensor", "as a buffer"),
         ("", "Mul", "as a buffer"),
         ("Net", "aten.roll.default", "axis 0"),
+        ("LearnNorm", "aten.sub.Tensor", "as a buffer"),
+        ("TransformerBlock", "aten.sub.Tensor", "as a buffer"),
+        ("QuantileClip", "aten.mul.Tensor", "as a buffer"),
+        ("NormalizedHead", "aten.cumsum.default", "dim=1 or dim=-1"),
+        ("Conv1d", "aten.convolution.default", "(batch, channels, places)"),
+        ("Net", "aten.native_layer_norm.default", "before it"),
+        ("Net", "aten._cdist_forward.default", "stored references"),
+        ("Net", "aten.gt.Tensor", "as a buffer"),
     ],
 )
 def test_the_advice_names_the_usual_cause(class_name: str, operator: str, says: str) -> None:
     assert says in usual_cause(mixing("x", class_name, operator)).advice
+
+
+def test_what_gathered_the_batch_says_more_than_where_its_value_enters() -> None:
+    amax = place("head", "Head", "aten.amax.default", "net.py:8")
+    (hit,) = run_hits(RULE, swap(mixing("head", "Head", "aten.div.Tensor", "net.py:9", gathered=amax)))
+    assert "inside one sample" in hit.advice
+    assert "(aten.amax.default in Head, net.py:8; aten.div.Tensor in Head, net.py:9)" in hit.message
+
+
+def test_a_reshape_that_lays_the_samples_elsewhere_is_where_to_look() -> None:
+    view = place("neck", "Neck", "aten.view", "net.py:8")
+    (hit,) = run_hits(RULE, swap(mixing("fc", "Linear", "aten.addmm", "net.py:9", arranged=view)))
+    assert hit.layer == "neck" and "reshape" in hit.advice
+    (hit,) = run_hits(RULE, swap(mixing("rnn", "LSTM", "aten.addmm", "net.py:9", arranged=view)))
+    assert hit.layer == "rnn" and "batch_first" in hit.advice
+
+
+def test_what_was_mixed_unseen_has_no_layer() -> None:
+    (hit,) = run_hits(RULE, swap(mixing("fc", "Linear", "aten.addmm", unseen=True)))
+    assert hit.layer is None and "in no operator that was seen" in hit.message
+
+
+def test_nodes_of_one_scope_with_one_cause_are_one_hit() -> None:
+    graph = description(part([], carrier=Carrier.GRAPH))
+    nodes = [mixing(f"/middle/{operator}", operator, operator) for operator in ("Sub", "Mul")]
+    other = mixing("/middle/Softmax", "Softmax", "Softmax")
+    hits = run_hits(RULE, swap(*nodes, other, mixing("/head/Sub", "Sub", "Sub")), subject=graph)
+    assert [hit.layer for hit in hits] == ["/middle/Sub", "/middle/Softmax", "/head/Sub"]
+    assert "(Sub; Mul)" in hits[0].message
+    rootless = [mixing(operator, operator, operator) for operator in ("Sub", "Mul")]
+    assert [hit.layer for hit in run_hits(RULE, swap(*rootless), subject=graph)] == ["Sub", "Mul"]
+
+
+@pytest.mark.parametrize("kind", [NormKind.LAYER, NormKind.GROUP, NormKind.INSTANCE])
+def test_a_norm_of_single_samples_was_handed_several_as_one(kind: NormKind) -> None:
+    (hit,) = run_hits(RULE, swap(mixing("ln", "LayerNorm", "aten.native_layer_norm", is_norm=True, kind=kind)))
+    assert "several samples as one" in hit.message and "training" not in hit.advice
 
 
 def test_a_norm_without_statistics_is_advised_as_in_its_static_rule() -> None:

@@ -108,9 +108,11 @@ def test_a_dropout_of_a_script_that_its_code_fixes_is_told_by_name(name: str, fi
 
 def test_the_advice_for_a_functional_dropout_is_its_argument() -> None:
     (functional,) = run_hits(RULE, eval_dropout("", class_name="Net"))
-    (module,) = run_hits(RULE, eval_dropout("drop", class_name="Dropout2d"))
-    assert "F.dropout" in functional.advice
-    assert "overridden train()" in module.advice
+    (own,) = run_hits(RULE, eval_dropout("drop", class_name="WordDropout"))
+    assert "F.dropout" in functional.advice and functional.advice == own.advice
+    for class_name in ("Dropout2d", "FeatureAlphaDropout", "MultiheadAttention", "LSTM", "RReLU", "DropPath"):
+        (module,) = run_hits(RULE, eval_dropout("drop", class_name=class_name))
+        assert "overridden train()" in module.advice
 
 
 @pytest.mark.parametrize("in_training", [True, False])

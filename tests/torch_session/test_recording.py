@@ -174,7 +174,7 @@ def test_what_draws_nothing_is_not_random(model: nn.Module) -> None:
 
 def test_rrelu_in_training_mode_draws() -> None:
     (call,) = recorded(nn.RReLU().train(), torch.randn(4, 8)).random_calls
-    assert call.place.operator == "aten.rrelu_with_noise"
+    assert call.place.operator == "aten.rrelu_with_noise" and call.is_dropout
 
 
 @pytest.mark.parametrize("model", [nn.LSTM(8, 8, 2, dropout=0.3).train(), Attention(0.3)])
