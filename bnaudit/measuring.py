@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+import warnings
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
     from bnaudit.measurement import Measured, Measurement, Unmeasured
     from bnaudit.runners import Runner, Subject
     from bnaudit.session import Session
+
+
+_ONE_AT_A_TIME = threading.RLock()
+"""A run seeds generators, sets switches and warning filters of the whole process, and may write into the model."""
 
 
 class Run(NamedTuple):
@@ -94,9 +100,11 @@ def _run(runner: Runner, subject: Subject, asked: bool, progress: Progress) -> R
     description = subject.description
     begin = time.monotonic()
     try:
-        with runner.open(subject) as session:
+        with _ONE_AT_A_TIME, runner.open(subject) as session:
             description = completed(description, session, subject)
-            feed = open_feed(session, subject.options)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of the user's loader, and of frameworks that read files
+                feed = open_feed(session, subject.options)
             return _experiment(description, session, feed, subject.options, progress, begin)
     except UsageError:
         raise
@@ -107,6 +115,11 @@ def _run(runner: Runner, subject: Subject, asked: bool, progress: Progress) -> R
             return Run(description, why_not="interrupted before anything was measured", tried=True, interrupted=True)
         failed = asked and not isinstance(stop, NotPossibleError)
         return Run(description, why_not=str(stop), tried=True, failed=failed)
+    except MemoryError as error:
+        short = NotPossibleError(f"memory is short: {error}", remedy="give a smaller --batch-size, or smaller sizes")
+        if description is None:
+            raise short from error
+        return Run(description, why_not=str(short), tried=True, failed=asked)
     except Exception as error:
         if description is None:
             raise

@@ -40,20 +40,25 @@ def load_callable(spec: str) -> object:
 
 def raised(doing: str, error: BaseException) -> UnreadableError:
     """An error of the user's code as one sentence: `calling build raised ValueError: … (net.py:41)`."""
-    message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return UnreadableError(f"{doing} raised {message}", where=origin(error))
+    text = error.msg if isinstance(error, SyntaxError) else str(error)  # the place is told besides
+    message = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    remedy = ""
+    if isinstance(error, ImportError) and "relative import" in text:
+        remedy = "put an __init__.py beside the file, or name it as package.module:callable"
+    return UnreadableError(f"{doing} raised {message}", where=origin(error), remedy=remedy)
 
 
 def origin(error: BaseException) -> str:
     """`net.py:41`: the innermost line of the user's own code that the error came through, else the innermost line."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{Path(error.filename).name}:{error.lineno}"
+    if isinstance(error, SyntaxError):
+        return f"{Path(error.filename).name}:{error.lineno}" if error.filename else ""
     lines: list[tuple[str, int]] = []
     step = error.__traceback__
     while step is not None:
         lines.append((step.tb_frame.f_code.co_filename, step.tb_lineno))
         step = step.tb_next
-    own = [(file, line) for file, line in lines if _is_users(file)] or lines
+    own = [(file, line) for file, line in lines if _is_users(file)]
+    own = own or [(file, line) for file, line in lines if not file.startswith("<")]
     return f"{Path(own[-1][0]).name}:{own[-1][1]}" if own else ""
 
 

@@ -106,3 +106,33 @@ class Slow(nn.Module):
 
 calls = []
 """
+
+
+LOUD = """
+import ctypes, os, sys, warnings
+import torch
+
+class Loud(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(4)
+
+    def forward(self, x):
+        print("printed")
+        os.write(1, b"written to the descriptor\\n")
+        ctypes.CDLL(None).puts(b"written by C")
+        warnings.warn("warned")
+        return self.norm(x)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the C library is loaded by another name")
+def test_stdout_is_the_reports_alone_whatever_a_model_writes(tmp_path: Path) -> None:
+    (tmp_path / "loud.py").write_text(LOUD)
+    command = [sys.executable, "-m", "bnaudit", "inspect", "--model", "loud.py:Loud", "--format", "json"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["artifacts"][0]["measured"]["forwards"] > 0
+    for text in ("printed", "written to the descriptor", "written by C"):
+        assert text in ran.stderr
+    assert "warned" not in ran.stderr

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import threading
+import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -165,3 +169,34 @@ def test_numbers_of_a_run_are_no_tensors(monkeypatch: pytest.MonkeyPatch) -> Non
     for measurement in ran.measured.measurements:
         for field in measurement._fields:
             assert not isinstance(getattr(measurement, field), np.ndarray)
+
+
+def test_short_memory_is_a_sentence_and_no_internal_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, MemoryError("Unable to allocate 29.1 TiB"))
+    ran = measure()
+    assert (ran.failed, ran.tried, ran.broken) == (True, True, ())
+    assert ran.why_not.startswith("memory is short: Unable to allocate 29.1 TiB: give a smaller --batch-size")
+    with pytest.raises(NotPossibleError, match="memory is short"):
+        measure(None)
+
+
+def test_two_runs_at_once_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They set warning filters and seeds of the process, and may be runs of the same model."""
+    inside = []
+
+    class Counting(FakeSession):
+        def run(self, *arguments: Any, **options: Any) -> Trace:
+            inside.append(threading.get_ident())
+            time.sleep(0.002)
+            return super().run(*arguments, **options)
+
+    use(monkeypatch, Counting())
+    filters = list(warnings.filters)
+    threads = [threading.Thread(target=measure) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    changes = sum(one != other for one, other in pairwise(inside))
+    assert (len(set(inside)), changes) == (3, 2)
+    assert warnings.filters == filters

@@ -112,3 +112,21 @@ def test_a_call_that_raises_is_told_with_the_users_line(tmp_path: Path) -> None:
     sentence = str(raised("calling build", caught.value))
     assert sentence.startswith("calling build raised ZeroDivisionError: ")
     assert sentence.endswith("(raising.py:2)")
+
+
+def test_the_place_of_a_syntax_error_is_told_once(tmp_path: Path) -> None:
+    written(tmp_path / "broken.py", "x = 1\ndef f(:\n")
+    with pytest.raises(UnreadableError) as caught:
+        load_callable(f"{tmp_path / 'broken.py'}:f")
+    assert str(caught.value).count("broken.py:2") == 1
+    assert "line 2" not in str(caught.value)
+    (tmp_path / "zeros.py").write_bytes(b"x\0")
+    with pytest.raises(UnreadableError, match="null bytes") as caught:
+        load_callable(f"{tmp_path / 'zeros.py'}:f")
+    assert "importlib" not in str(caught.value)
+
+
+def test_a_relative_import_without_a_package_says_what_helps(tmp_path: Path) -> None:
+    written(tmp_path / "lonely.py", "from . import other\n")
+    with pytest.raises(UnreadableError, match=r"lonely\.py:1\): put an __init__\.py beside the file"):
+        load_callable(f"{tmp_path / 'lonely.py'}:f")

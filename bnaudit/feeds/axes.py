@@ -77,7 +77,9 @@ def _wanted(
 ) -> list[int | None]:
     if given is not None:
         if not any(0 <= given < array.ndim for _, array in arrays):
-            raise UsageError(f"no input has an axis {given}", where=whence, remedy="give --axis from 0")
+            raise UsageError(
+                f"no input has an axis {given}", where=whence, remedy="give another --batch-axis, counted from 0"
+            )
         return [given if given < array.ndim else None for _, array in arrays]
     declared = [_declared_axis(path, array, signature, fixed) for path, array in arrays]
     others = [array for (_, array), axis in zip(arrays, declared, strict=True) if axis is None]

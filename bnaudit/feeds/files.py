@@ -31,17 +31,16 @@ def read(path: Path) -> Any:
     except BnauditError:
         raise
     except Exception as error:
-        why = f"{type(error).__name__}: {error}".partition("\n")[0]
-        raise UnreadableError(f"the inputs cannot be read: {why}", where=path.name, remedy=_remedy(error)) from error
+        raise _refusal(path, error) from error
 
 
-def _remedy(error: Exception) -> str:
+def _refusal(path: Path, error: Exception) -> UnreadableError:
     text = str(error)
-    if "allow_pickle" in text or "Python objects" in text:
-        return "save plain arrays of numbers, since objects would have to be unpickled"
-    if "weights_only" in text or "Weights only" in text:
-        return "save tensors, tuples and dicts only, since anything else would have to be unpickled"
-    return "save the file again"
+    if any(word in text for word in ("allow_pickle", "Python objects", "weights_only", "Weights only")):
+        what = "the inputs cannot be read: they hold Python objects, which would have to be unpickled"
+        return UnreadableError(what, where=path.name, remedy="save plain arrays or tensors, in tuples or dicts")
+    why = f"{type(error).__name__}: {error}".partition("\n")[0]
+    return UnreadableError(f"the inputs cannot be read: {why}", where=path.name, remedy="save the file again")
 
 
 def _npy(path: Path) -> Any:

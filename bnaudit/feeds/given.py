@@ -133,7 +133,7 @@ def _check_finite(pool: Pool, whence: str) -> None:
         count = int(np.size(leaf) - np.isfinite(leaf).sum())
         which = f"input {path}" if len(named) > 1 else "the input"
         raise UnreadableError(
-            f"{which} holds {count} values that are NaN or infinite in {leaf.shape[axis]} samples",
+            f"{which} holds {count} NaN or infinite value{'s' if count > 1 else ''} in {leaf.shape[axis]} samples",
             where=whence,
             remedy="give finite values",
         )

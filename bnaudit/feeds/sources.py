@@ -51,6 +51,10 @@ def _called(found: object, name: str) -> object:
     try:
         return found()
     except (Exception, SystemExit) as error:
+        if isinstance(error, TypeError) and error.__traceback__ is not None and error.__traceback__.tb_next is None:
+            # raised by the call itself, and by nothing in it
+            remedy = "give a callable that needs no arguments"
+            raise UsageError(f"{name} cannot be called: {error}", remedy=remedy) from error
         raise raised(f"calling {name}", error) from error
 
 

@@ -180,7 +180,7 @@ def test_an_axis_that_no_input_has_is_a_usage_error() -> None:
 def test_values_that_are_not_finite_are_counted(bad: float, count: int) -> None:
     given = images(8)
     given[3, 0, 0, 0] = bad
-    with pytest.raises(UnreadableError, match=f"holds {count} values that are NaN or infinite in 8 samples"):
+    with pytest.raises(UnreadableError, match=f"holds {count} NaN or infinite value.* in 8 samples"):
         feed_of(given)
 
 

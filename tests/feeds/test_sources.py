@@ -264,8 +264,9 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([_Evil()], dtype=object), allow_pickle=True)
     torch.save({"x": _Evil()}, tmp_path / "a.pt")
     for name in ("a.npy", "a.pt"):
-        with pytest.raises(UnreadableError, match="would have to be unpickled"):
+        with pytest.raises(UnreadableError, match="would have to be unpickled") as caught:
             feed_of(tmp_path / name)
+        assert len(str(caught.value)) < 200, "not what the framework advises: to load it unsafely"
 
 
 @pytest.mark.parametrize(
@@ -281,6 +282,11 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
         (lambda: 1 // 0, UnreadableError, r"calling <lambda> raised ZeroDivisionError.*\(test_sources\.py:\d+\)"),
         ((1 // (3 - n) for n in range(5)), UnreadableError, "no array of samples"),
         (torch.eye(3).to_sparse(), UnreadableError, "cannot be read as an array"),
+        (
+            lambda samples: samples,
+            UsageError,
+            "cannot be called: .*missing 1 required.*: give a callable that needs no",
+        ),
     ],
 )
 def test_inputs_that_are_none_are_one_sentence(inputs: object, kind: type[Exception], message: str) -> None:
