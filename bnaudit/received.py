@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from bnaudit.description import NormLayer
 from bnaudit.experiment import Experiment
 from bnaudit.initial_state import LEARNS_STATISTICS, is_fresh
 from bnaudit.measurement import LayerStatistics, ReusedNorm
@@ -42,16 +43,28 @@ def received(experiment: Experiment) -> list[Received]:
         return []
     forwards = [(one, _own_rows(experiment)), *([] if other is None else [(other, _new_rows(experiment))])]
     size = experiment.feed.base.size
+    owners = _owners(experiment.session.part.layers)
     grouped: dict[str, list[NormCall]] = {}
     for call in one.norm_calls:
         if call.kind.is_batch and call.uses_batch:
-            grouped.setdefault(call.layer if call.layer is not None else call.place.module, []).append(call)
+            layer = call.layer if call.layer is not None else call.place.module
+            grouped.setdefault(owners.get(layer, layer), []).append(call)
     found = []
     for position, (layer, calls) in enumerate(grouped.items()):
         populations = [population for call in calls if (population := _population(call, forwards, size)) is not None]
         if len(populations) == len(calls):
             found.append(Received(layer, position, calls[0], tuple(populations)))
     return found
+
+
+def _owners(layers: Sequence[NormLayer]) -> dict[str, str]:
+    """For every node of a graph the first one with the same stored statistics: in the model they are one layer."""
+    first: dict[tuple[str, str], str] = {}
+    return {
+        layer.name: first.setdefault((layer.running_mean.name, layer.running_var.name), layer.name)
+        for layer in layers
+        if layer.running_mean is not None and layer.running_var is not None
+    }
 
 
 def layer_statistics(experiment: Experiment) -> list[LayerStatistics]:
