@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from traceback import walk_tb
 
@@ -41,6 +42,14 @@ def _line(error: BaseException) -> str:
     return origin(error) if outside else ""
 
 
+def _of_script(lines: list[str], name: str) -> str:
+    """The last line; where a dispatch mode cost the error its message, the code that is marked as guilty."""
+    marked = [before for before, line in pairwise(lines) if "<--- HERE" in line]
+    if lines[-1] == f"{name}:":
+        return f"at {marked[-1]}" if marked else lines[0]
+    return lines[-1].removeprefix(f"{name}: ")
+
+
 def _script_line(text: str) -> str:
     """The innermost line of the user's: a script's errors list it last, a trace's first."""
     traced = [line for line in _TRACE_LINE.findall(text) if not line[0].strip().startswith(_TORCH)]
@@ -59,7 +68,7 @@ def _message(error: BaseException) -> str:
     if not lines:
         return ""
     if _is_of_script(error):
-        text = lines[-1].removeprefix(f"{type(error).__qualname__}: ")
+        text = _of_script(lines, type(error).__qualname__)
     elif len(lines) > 1 and lines[0].endswith(":"):
         text = f"{lines[0]} {lines[1]}"
     else:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from bnaudit.torch_session.failures import first_line, run_error
 
@@ -36,6 +38,22 @@ def test_an_operator_that_fails_in_a_script_says_what_failed() -> None:
     assert first_line(raised.value).startswith("Sizes of tensors must match except in dimension 1")
     said = str(run_error(raised.value, None))
     assert said.startswith("the model raised RuntimeError: Sizes of tensors") and "test_failures.py:" in said
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_an_error_without_its_message_shows_the_code(tmp_path: Path) -> None:
+    traced: Any = torch.jit.trace(_Token(), torch.zeros(8, 3, 4), check_trace=False)  # type: ignore[no-untyped-call]
+    torch.jit.save(traced, tmp_path / "trace.pt")
+    loaded: Any = torch.jit.load(tmp_path / "trace.pt")  # type: ignore[no-untyped-call]
+    for model, says in ((loaded, "torch.cat"), (traced, "failed in the TorchScript interpreter")):
+        with pytest.raises(RuntimeError) as raised, _Watching():  # type: ignore[no-untyped-call]
+            model(torch.zeros(1, 3, 4))
+        assert says in first_line(raised.value)
+
+
+class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
 
 
 def test_what_a_script_itself_raises_is_told() -> None:
