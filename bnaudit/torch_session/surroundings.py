@@ -1,12 +1,14 @@
-"""What a run may disturb outside the model: random generators, thread settings, the import path."""
+"""What a run may disturb outside the model: random generators, settings of torch, of NumPy and of the process."""
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -30,6 +32,9 @@ class _Generators:
             torch.cuda.set_rng_state_all(self._cuda)
 
 
+_AUTOCAST = ("cpu", "cuda")
+
+
 class _Switches:
     """Settings of torch that a model's code may change."""
 
@@ -42,6 +47,9 @@ class _Switches:
         self._precision = torch.get_float32_matmul_precision()
         self._cudnn = (torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic)
         self._anomaly = torch.is_anomaly_enabled()
+        self._autocast = [(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in _AUTOCAST]
+        self._fast_path = torch.backends.mha.get_fastpath_enabled()
+        self._device = torch.get_default_device()
 
     def restore(self) -> None:
         if torch.get_num_threads() != self._threads:
@@ -55,6 +63,12 @@ class _Switches:
         torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = self._cudnn
         if torch.is_anomaly_enabled() != self._anomaly:
             torch.autograd.set_detect_anomaly(self._anomaly)
+        for kind, enabled, dtype in self._autocast:
+            torch.set_autocast_enabled(kind, enabled)
+            torch.set_autocast_dtype(kind, dtype)
+        torch.backends.mha.set_fastpath_enabled(self._fast_path)
+        if torch.get_default_device() != self._device:
+            torch.set_default_device(self._device)
 
     def _restore_determinism(self) -> None:
         # Setting it imports the compiler, four seconds' worth, so only what was changed is set.
@@ -63,15 +77,39 @@ class _Switches:
             torch.use_deterministic_algorithms(self._deterministic, warn_only=self._warn_only)
 
 
+class _Process:
+    """What the whole process shares: the import path, the current folder, how NumPy treats errors."""
+
+    def __init__(self) -> None:
+        self._path = list(sys.path)
+        self._folder = _folder()
+        self._errors = np.geterr()
+        self._recursion = sys.getrecursionlimit()
+
+    def restore(self) -> None:
+        sys.path[:] = self._path
+        if self._folder is not None and _folder() != self._folder:
+            os.chdir(self._folder)
+        np.seterr(**self._errors)
+        if sys.getrecursionlimit() != self._recursion:
+            sys.setrecursionlimit(self._recursion)
+
+
+def _folder() -> Path | None:
+    """The current folder; None where it was removed."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
+
+
 @contextmanager
 def kept_surroundings() -> Iterator[None]:
     """Puts generators and settings back on leaving, also after an exception or Ctrl-C."""
-    kept = (_Generators(), _Switches())
-    path = list(sys.path)
+    kept = (_Generators(), _Switches(), _Process())
     try:
         yield
     finally:
-        sys.path[:] = path
         for part in kept:
             part.restore()
 

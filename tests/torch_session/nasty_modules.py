@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import sys
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -67,6 +70,11 @@ def _draw(model: Nasty, x: torch.Tensor) -> None:
     random.random(), np.random.rand(), torch.rand(1), model.drawn.random()
 
 
+def _autocast(model: Nasty, x: torch.Tensor) -> None:
+    torch.set_autocast_enabled("cpu", True)
+    torch.set_autocast_dtype("cpu", torch.float16)
+
+
 MISDEEDS: dict[str, Callable[[Nasty, torch.Tensor], object]] = {
     "adds to a buffer in place": lambda m, x: m.kept.add_(1),
     "writes -0 over 0": _negate_zero,
@@ -102,6 +110,16 @@ MISDEEDS: dict[str, Callable[[Nasty, torch.Tensor], object]] = {
     "changes the default dtype": lambda m, x: torch.set_default_dtype(torch.float64),
     "switches gradients on": lambda m, x: torch.set_grad_enabled(True),
     "sets threads": lambda m, x: torch.set_num_threads(1 + torch.get_num_threads() % 2),
+    "autocasts": _autocast,
+    "wants determinism": lambda m, x: torch.use_deterministic_algorithms(True),
+    "looks for anomalies": lambda m, x: torch.autograd.set_detect_anomaly(True),
+    "leaves the fast path": lambda m, x: torch.backends.mha.set_fastpath_enabled(False),
+    "changes the default device": lambda m, x: torch.set_default_device("meta"),
+    "ignores errors of NumPy": lambda m, x: np.seterr(all="ignore"),
+    "goes elsewhere": lambda m, x: os.chdir(os.sep),
+    "recurses deeper": lambda m, x: sys.setrecursionlimit(5000),
+    "imports from elsewhere": lambda m, x: sys.path.append("elsewhere"),
+    "filters warnings": lambda m, x: warnings.simplefilter("error"),
     "raises": _raise,
     "is interrupted": _interrupt,
 }

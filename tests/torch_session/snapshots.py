@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+import sys
+import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +21,7 @@ def snapshot(model: nn.Module) -> dict[str, object]:
 
 
 def surroundings() -> tuple[object, ...]:
-    """Random generators and torch's settings."""
+    """Random generators, and settings of torch, NumPy and the process."""
     numpy_state: Any = np.random.get_state(legacy=False)
     return (
         random.getstate(),
@@ -27,6 +30,17 @@ def surroundings() -> tuple[object, ...]:
         torch.get_num_threads(),
         torch.is_grad_enabled(),
         torch.get_default_dtype(),
+        torch.get_default_device(),
+        torch.is_autocast_enabled("cpu"),
+        torch.get_autocast_dtype("cpu"),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_anomaly_enabled(),
+        torch.backends.mha.get_fastpath_enabled(),
+        np.geterr(),
+        Path.cwd(),
+        sys.getrecursionlimit(),
+        tuple(sys.path),
+        tuple(warnings.filters),
     )
 
 
