@@ -100,6 +100,8 @@ class Swap(Measurement):
     companions: int = 0
     seeded: bool = False
     """Random generators were reset before every forward, since the model draws."""
+    undecided: str = ""
+    """Why it decides nothing that companions move an anchor; "" where it does decide."""
     leaks: bool | None = None
     """Whether companions move an anchor beyond kernel noise; None: inconclusive, see the Answer."""
 

@@ -54,6 +54,8 @@ _ATTENTION = Cause(
     "attention runs over the samples of the batch",
     "pass batch_first=True, or give it (length, batch, features); attend within one sample",
 )
+OF_LAYOUT = (_RECURRENT, _ATTENTION)
+"""Right or wrong by which axis of a sequence holds the samples."""
 _STATISTICS = Cause(
     "statistics of the whole batch enter each sample",
     "store the value that it has on training data as a buffer and use that in eval mode, or reduce per sample",
@@ -61,6 +63,7 @@ _STATISTICS = Cause(
 _VALUE = Cause("a value computed from the whole batch enters each sample", _STATISTICS.advice)
 
 _CLASSES: tuple[tuple[str, str, Cause], ...] = (
+    (r"(?:LSTM|GRU|RNN)(?:Cell)?", "quantize", _QUANTIZED),
     (r"(?:LSTM|GRU|RNN)(?:Cell)?", "", _RECURRENT),
     (r".*(?:[Qq]uanti[sz]|FakeQuant|Observer|QParams).*", "", _QUANTIZED),
     (r".*(?:[Aa]ttention|Attn|Transformer).*", r"mm|matmul|softmax|einsum|attention|linear|transformer", _ATTENTION),
@@ -70,8 +73,8 @@ _CLASSES: tuple[tuple[str, str, Cause], ...] = (
 together with an operator."""
 
 _OPERATORS: tuple[tuple[str, Cause], ...] = (
-    (r"lstm|\bgru|rnn", _RECURRENT),
     (r"quantize|qparams|fake_?quant|observer|_dynamic", _QUANTIZED),
+    (r"lstm|\bgru|rnn", _RECURRENT),
     (r"attention|transformer", _ATTENTION),
     (
         r"softmax|softmin",

@@ -11,10 +11,14 @@ from typing import NamedTuple
 from bnaudit.experiment import Experiment
 from bnaudit.location import Location, location
 from bnaudit.measurement import Shift, Swap
+from bnaudit.mixing_causes import OF_LAYOUT, usual_cause
+from bnaudit.records import replace
 from bnaudit.results import Outcome
 from bnaudit.session import Batch, NotPossibleError, RunError, Trace
 from bnaudit.shifts import Band, band, floating_rows, rows_differ, shift
 from bnaudit.tie_break import Double, in_double, persists
+
+_LAYOUT = "axis 0 of synthetic sequences was guessed to hold the samples; give --inputs or --axis"
 
 
 class Decision(NamedTuple):
@@ -44,8 +48,15 @@ def swap_decision(experiment: Experiment) -> Decision:
             _swap(experiment, other, times, None), Outcome.INCONCLUSIVE, "what it draws depends on the whole batch"
         )
     swap = _swap(experiment, other, times, leaks, double, influence)
+    if leaks and experiment.feed.guessed_layout and _may_be_layout(swap):
+        return Decision(replace(swap, undecided=_LAYOUT), Outcome.INCONCLUSIVE, _LAYOUT)
     outcome, reason = _conclude(experiment, swap, widest)
     return Decision(swap, outcome, reason, poisoned)
+
+
+def _may_be_layout(swap: Swap) -> bool:
+    """Whether samples meet in nothing but recurrent layers and attention, which take sequences in either layout."""
+    return bool(swap.mixing) and all(usual_cause(found) in OF_LAYOUT for found in swap.mixing)
 
 
 def control_moves(experiment: Experiment) -> bool | None:

@@ -336,6 +336,7 @@ class FakeFeed:
         self._pool = pool()[order]
         self._size, self._same, self._lengths = size, same, lengths
         self.source, self.synthetic, self.remarks = "the test's pool", synthetic, ()
+        self.guessed_layout = False
         self._anchors = tuple(sorted({0, 1, size // 2, size - 1})) if size >= 6 else (size - 1,)
         self.copy = (0, 1) if size >= 6 else None
         self.alone_row = self._anchors[-1]

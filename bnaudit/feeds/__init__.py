@@ -26,6 +26,8 @@ class Feed(Protocol):
     """The row of the anchor of `alone` in `base`."""
     companions_differ: bool
     """False when no companion of `swapped` differs from that of `base`: a swap would prove nothing."""
+    guessed_layout: bool
+    """Synthetic sequences for a module: which axis holds the samples, and which the length, was guessed."""
     remarks: tuple[str, ...]
     """What was assumed: sizes taken for free dimensions, samples drawn twice, targets left out."""
 

@@ -29,6 +29,7 @@ class Arranged:
         fixed: int | None = None,
         lengths: Lengths | None = None,
         remarks: tuple[str, ...] = (),
+        guessed_layout: bool = False,
     ) -> None:
         self.source = source
         self.synthetic = synthetic
@@ -37,6 +38,7 @@ class Arranged:
         self.alone_row = rows.alone
         self.companions_differ = any(one != other for one, other in zip(choice.base, choice.swapped, strict=True))
         self.remarks = remarks
+        self.guessed_layout = guessed_layout
         self._pool, self._rows, self._choice = pool, rows, choice
         self._seed, self._fixed, self._lengths = seed, fixed, lengths
 

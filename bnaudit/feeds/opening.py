@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from bnaudit.description import Carrier
 from bnaudit.errors import UsageError
 from bnaudit.feeds import Feed
 from bnaudit.feeds.arranged import Arranged
 from bnaudit.feeds.arrangement import Rows, choose, rows_for
 from bnaudit.feeds.axes import found
 from bnaudit.feeds.given import open_given
-from bnaudit.feeds.guesses import batch_name
+from bnaudit.feeds.guesses import Guess, batch_name
 from bnaudit.feeds.pools import Pool, distinct
 from bnaudit.feeds.synthetic import generated, shown
 from bnaudit.feeds.trees import with_arrays
@@ -21,6 +22,8 @@ from bnaudit.session import Session
 
 _WITH_INPUTS = 16
 _WITHOUT = 8
+_SHAPELESS = (Carrier.MODULE, Carrier.SCRIPT)
+"""What does not declare its inputs."""
 _FEWEST = 4
 """Rows of a batch, however few samples are given: two anchors and two companions."""
 
@@ -126,11 +129,22 @@ def _synthetic(session: Session, options: RunOptions) -> Feed:
         sizes = ", ".join(f"{name}={guess.sizes[name]}" for name in guess.assumed)
         said.append(f"{sizes} assumed; give --dim {guess.assumed[0]}=…")
     source = f"synthetic (seed {options.seed}): no inputs were given"
-    return _arranged(session, options, pool, rows, source, tuple(said))
+    layout = options.axis is None and session.carrier in _SHAPELESS and _has_length(guess)
+    return _arranged(session, options, pool, rows, source, tuple(said), layout)
+
+
+def _has_length(guess: Guess) -> bool:
+    return any("length" in (declared.shape or ()) for declared in guess.signature)
 
 
 def _arranged(
-    session: Session, options: RunOptions, pool: Pool, rows: Rows, source: str, remarks: tuple[str, ...]
+    session: Session,
+    options: RunOptions,
+    pool: Pool,
+    rows: Rows,
+    source: str,
+    remarks: tuple[str, ...],
+    guessed_layout: bool = False,
 ) -> Feed:
     choice = choose(rows, distinct(pool), np.random.default_rng([options.seed, 5]))
     return Arranged(
@@ -142,4 +156,5 @@ def _arranged(
         seed=options.seed,
         fixed=session.fixed_batch,
         remarks=(*remarks, *_remarks(session, options, rows)),
+        guessed_layout=guessed_layout,
     )

@@ -46,6 +46,8 @@ A model that looks at its batch on purpose (few-shot learning, test-time adaptat
 - Companions of another length: BN304. A batch of one that is treated apart: BN303.
 - The more specific rule speaks alone: a norm in training mode after eval() is told by BN401, one exported so by
   BN202, BN203 or BN211, one that eval() does not reach by BN207, a SyncBatchNorm by BN210.
+- On synthetic sequences for a module, which axis holds the samples is a guess: recurrent layers and attention that
+  run along it are a note, and the question stays open.
 - A NaN that reaches the anchors while the exchange is exact (0 × NaN in a mask) is a note: one bad input poisons
   its batch.
 """
@@ -158,6 +160,8 @@ def _hit(case: Case, swap: Swap, layer: str | None, what: str, advice: str) -> H
         layer=layer,
         value=value(shift),
         limit=limit(shift, epsilons),
+        severity=Severity.NOTE if swap.undecided else None,
+        undecided=swap.undecided,
     )
 
 

@@ -250,3 +250,15 @@ def test_the_page_is_what_torch_does() -> None:
     scores = torch.tensor([[1.0, 2.0], [1.0, 2.0]])
     assert scores.softmax(dim=0)[0].tolist() == [0.5, 0.5]
     assert scores.softmax(dim=1)[0].tolist() == pytest.approx([0.2689, 0.7311], abs=5e-5)
+
+
+def test_samples_that_meet_along_a_guessed_axis_are_a_note_that_decides_nothing() -> None:
+    (hit,) = run_hits(RULE, swap(mixing("lstm", "LSTM", "aten.lstm"), undecided="axis 0 was guessed"))
+    assert (hit.severity, hit.undecided) == (Severity.NOTE, "axis 0 was guessed")
+    (hit,) = run_hits(RULE, swap(mixing("lstm", "LSTM", "aten.lstm")))
+    assert (hit.severity, hit.undecided) == (None, "")
+
+
+def test_a_quantized_recurrent_layer_takes_its_range_from_the_batch() -> None:
+    assert "ranges" in usual_cause(mixing("lstm", "LSTM", "aten.quantized_lstm")).advice
+    assert "batch_first" in usual_cause(mixing("lstm", "LSTM", "aten.lstm")).advice
