@@ -86,8 +86,9 @@ def _answer(
     if mixing or drops or learning:
         return Outcome.FAILED, _found(len(mixing), len(drops), len(learning)), ""
     layers, calls = experiment.session.part.layers, experiment.base.norm_calls
-    if layers and not calls:
-        return Outcome.NOT_CHECKED, f"no norm operator was seen, though {len(layers)} norm layers exist", ""
+    unseen = [layer for layer in layers if layer.kind is not NormKind.FROZEN_BATCH]  # plain arithmetic, and no mode
+    if unseen and not calls:
+        return Outcome.NOT_CHECKED, f"no norm operator was seen, though {len(unseen)} norm layers exist", ""
     if any(norm.mixes is None and not norm.by_configuration for norm in norms):
         return Outcome.INCONCLUSIVE, "a norm uses its input's statistics; whether samples mix was not shown", ""
     if any(norm.by_configuration and norm.mixes is not False for norm in norms):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from fake_runs import FakeFeed, Net, measured
+from torch import nn
 
+import bnaudit
 from bnaudit.measurement import Answer, EvalDropout, EvalNorm, StateInEval
-from bnaudit.results import Outcome
+from bnaudit.results import Outcome, Question
 
 
 def found(kind: type, **given: Any) -> tuple[list[Any], Answer]:
@@ -57,3 +61,28 @@ def test_a_cache_is_told_from_state_that_learns(state: str, learns: bool, outcom
 def test_norm_layers_without_any_operator_seen_are_not_checked() -> None:
     _, answer = found(EvalNorm, net=Net(unseen=True))
     assert answer.outcome is Outcome.NOT_CHECKED and "2 norm layers" in answer.reason
+
+
+class FrozenBatchNorm2d(nn.Module):
+    """As torchvision and detectron2 write it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name, value in (("weight", 1.5), ("bias", 0.1), ("running_mean", 0.2), ("running_var", 2.0)):
+            self.register_buffer(name, torch.full((3,), value))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scale: torch.Tensor = self.weight * (self.running_var + 1e-5).rsqrt()  # type: ignore[operator, union-attr]
+        shift: torch.Tensor = self.bias - self.running_mean * scale  # type: ignore[operator]
+        return x * scale[:, None, None] + shift[:, None, None]
+
+
+def test_frozen_norms_are_arithmetic_and_no_operator_is_missed(tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Conv2d(3, 3, 1), FrozenBatchNorm2d()).eval()
+    torch.jit.save(torch.jit.script(net), tmp_path / "frozen.pt")
+    inputs = torch.randn(24, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    for subject in (net, str(tmp_path / "frozen.pt")):
+        (audited,) = bnaudit.audit(subject, inputs=inputs, run=True).audits
+        (verdict,) = (one for one in audited.verdicts if one.question is Question.EVAL_MODE)
+        assert len(audited.description.parts[0].layers) == 1
+        assert verdict.outcome is Outcome.PASSED, verdict.reason
