@@ -27,9 +27,7 @@ _BY_BATCH = (NormKind.BATCH, NormKind.SYNC_BATCH, NormKind.INSTANCE, NormKind.UN
 @contextmanager
 def kept_modes(model: nn.Module) -> Iterator[None]:
     """Puts back what eval() or train() do inside: flags, and all else where the user's class overrides either."""
-    kinds = {type(module) for module in model.modules()}
-    plain = all(kind.train is nn.Module.train and kind.eval is nn.Module.eval for kind in kinds)
-    state = None if plain else State(model)
+    state = State(model) if overrides_modes(model) else None
     before = [(module, module.training) for module in model.modules()]
     try:
         yield
@@ -39,6 +37,13 @@ def kept_modes(model: nn.Module) -> Iterator[None]:
                 module.training = training
         if state is not None:
             state.restore()
+
+
+def overrides_modes(model: nn.Module) -> bool:
+    """Whether a class in it has a train() or eval() of its own, which may do more than set flags."""
+    kinds = {type(module) for module in model.modules()}
+    own = any(not {"train", "eval"}.isdisjoint(module.__dict__) for module in model.modules())
+    return own or not all(kind.train is nn.Module.train and kind.eval is nn.Module.eval for kind in kinds)
 
 
 def train_norms(model: nn.Module, part: Part) -> None:

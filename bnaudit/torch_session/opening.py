@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._subclasses import FakeTensor
 
 from bnaudit.description import Carrier, Description, Part
 from bnaudit.errors import UnreadableError, UsageError
@@ -19,7 +20,7 @@ from bnaudit.torch_session.checkpoint_loading import load_checkpoint
 from bnaudit.torch_session.factories import build_model, model_name
 from bnaudit.torch_session.failures import first_line
 from bnaudit.torch_session.live_layers import live_part
-from bnaudit.torch_session.modes import fixed_modes, flags, kept_modes, with_flags
+from bnaudit.torch_session.modes import fixed_modes, flags, kept_modes, overrides_modes, with_flags
 from bnaudit.torch_session.pickled import load_module
 from bnaudit.torch_session.programs import is_exported, load_program, prepared_graph, prepared_program
 from bnaudit.torch_session.script_attributes import is_script
@@ -43,12 +44,14 @@ def opened(path: Path | None, description: Description | None, options: RunOptio
         session = None
         try:
             with quiet():
-                session = TorchSession(_prepared(path, description, options), like=before)
+                prepared = _prepared(path, description, options)
+                as_given = prepared.model is given and prepared.loaded is None
+                session = TorchSession(prepared, base=before if as_given else None)
             yield session
         finally:
             if session is not None:
                 session.close()
-            if before is not None:
+            if before is not None and (session is None or not session.began_with(before)):
                 before.restore()
 
 
@@ -103,7 +106,10 @@ def _module(model: nn.Module, options: RunOptions, name: str, *, judged_as_saved
     _check_values(model)
     device = _placed(model, options)
     saved = live_part(model, name)
-    evaluated = _after_eval(model, name) if not options.as_is else saved
+    flags_only = not overrides_modes(model)
+    evaluated = saved
+    if not options.as_is:
+        evaluated = _flags_after_eval(model, saved) if flags_only else _after_eval(model, name)
     return Prepared(
         model=model,
         carrier=Carrier.MODULE,
@@ -113,7 +119,7 @@ def _module(model: nn.Module, options: RunOptions, name: str, *, judged_as_saved
         as_is=options.as_is,
         own=own,
         device=device,
-        describe=lambda trained: live_part(trained, name),
+        describe=lambda trained: with_flags(trained, saved) if flags_only else live_part(trained, name),
     )
 
 
@@ -162,6 +168,9 @@ def _check_values(model: nn.Module) -> None:
         if nn.parameter.is_lazy(tensor):
             what = f"{name} gets its size and values in the first forward"
             raise NotPossibleError(what, remedy="run the model once before it is audited")
+        if isinstance(tensor, FakeTensor):
+            what = f"{name} has no values: it is a FakeTensor"
+            raise NotPossibleError(what, remedy="build the model outside of FakeTensorMode")
         if tensor.is_meta:
             what = f"{name} has no values: it is on the meta device"
             raise NotPossibleError(what, remedy="give a checkpoint, or a model with values")
@@ -173,9 +182,11 @@ def _placed(model: nn.Module, options: RunOptions) -> str:
     now = str(first.device) if first is not None else "cpu"
     if options.device in ("cpu", now):
         return now
+    if options.device.partition(":")[0] == "meta":
+        raise UsageError("--device meta computes no values", remedy="give cpu, cuda or mps")
     try:
         model.to(options.device)
-    except (RuntimeError, AssertionError) as error:
+    except Exception as error:
         raise UsageError(f"--device {options.device} cannot be used: {first_line(error)}") from error
     return options.device
 

@@ -61,7 +61,10 @@ class Prepared(Record, eq=False):
 class TorchSession:
     """See `bnaudit.session.Session`. `close` puts the model back as it came."""
 
-    def __init__(self, prepared: Prepared, *, double: bool = False, like: State | None = None) -> None:
+    def __init__(
+        self, prepared: Prepared, *, double: bool = False, like: State | None = None, base: State | None = None
+    ) -> None:
+        """like: a state of another model that shares parameters. base: this model's own, which it is in now."""
         self.runner = f"PyTorch {torch.__version__.partition('+')[0]}"
         self.carrier = prepared.carrier
         self.part = prepared.part
@@ -78,7 +81,9 @@ class TorchSession:
         self._double = double
         self._names = LayerNames.of(prepared.model)
         self._limit = None if prepared.own else _quarter()
-        self._base = State(prepared.model, like=like, limit=self._limit)
+        if base is not None:
+            base.restore(thorough=modes.overrides_modes(prepared.model))
+        self._base = base or State(prepared.model, like=like, limit=self._limit)
         self.remarks = (*prepared.remarks, *(() if self._base.is_copied else (_UNCOPIED,)))
         self._floating = floating_dtype(module for _, module in self._base.modules)
         self._states: dict[Mode, State] = {Mode.AS_SAVED: self._base}
@@ -91,6 +96,11 @@ class TorchSession:
         self._clean = True
         """The model is in one of the states bit by bit: nothing ran since."""
         self._training: TorchSession | None = None
+        self._overrides_modes = modes.overrides_modes(self._model)
+
+    def began_with(self, state: State) -> bool:
+        """Whether closing puts the model back to this state."""
+        return self._base is state
 
     def close(self) -> None:
         """Put the model back, bit for bit."""
@@ -147,7 +157,7 @@ class TorchSession:
             self._model.train()
             return self._prepared.describe(self._model)
         finally:
-            self._base.restore()
+            self._base.restore(thorough=self._overrides_modes)
             self._clean = True
 
     @contextmanager
@@ -214,7 +224,7 @@ class TorchSession:
                 modes.train_norms(self._model, self.part)
         except Exception as error:
             raise run_error(error, None) from error
-        changed = self._base.found()
+        changed = self._base.found(thorough=self._overrides_modes)
         state = self._base
         if changed.any():
             state = State(self._model, like=self._base, changed=changed, limit=self._limit)
@@ -258,7 +268,7 @@ class TorchSession:
         try:
             with quiet(), kept_settings(dtype), eagerly(recorder is not None and self.has_production_form), watching:
                 return model(*args, **kwargs)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._leave()
             raise run_error(error, recorder.current if recorder is not None else None) from error
         except BaseException:
