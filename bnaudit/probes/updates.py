@@ -29,9 +29,16 @@ def _answer(part: Part) -> tuple[Outcome, str]:
         return Outcome.PASSED, "no norm updates statistics in train()"
     if not something_trains(part):
         return Outcome.PASSED, "no parameter trains"
+    if updating == 1:
+        single = "the norm that updates in train() is frozen", "1 norm updates in train(), and is not frozen"
+        return (Outcome.FAILED, single[0]) if frozen else (Outcome.PASSED, single[1])
     if frozen:
-        return Outcome.FAILED, f"{frozen} of {updating} norms that update in train() are frozen"
+        return Outcome.FAILED, f"{frozen} of {updating} norms that update in train() {_be(frozen)} frozen"
     return Outcome.PASSED, f"{updating} norms update in train(), none of them frozen"
+
+
+def _be(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 PROBE = Probe(name="updates", measure=measure)

@@ -34,16 +34,17 @@ def trained(**fields: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("fields", "outcome"),
+    ("fields", "outcome", "reason"),
     [
-        ({"requires_grad": True}, Outcome.PASSED),
-        ({"requires_grad": False}, Outcome.FAILED),
+        ({"requires_grad": True}, Outcome.PASSED, "1 norm updates in train(), and is not frozen"),
+        ({"requires_grad": False}, Outcome.FAILED, "the norm that updates in train() is frozen"),
     ],
     ids=["trains", "frozen"],
 )
-def test_a_frozen_norm_that_updates_fails(fields: Any, outcome: Outcome) -> None:
+def test_a_frozen_norm_that_updates_fails(fields: Any, outcome: Outcome, reason: str) -> None:
     found, answer = measured("updates", trained=trained(**fields))
-    assert isinstance(found, Trained) and isinstance(answer, Answer) and answer.outcome is outcome
+    assert isinstance(found, Trained) and isinstance(answer, Answer)
+    assert (answer.outcome, answer.reason) == (outcome, reason)
 
 
 def test_a_frozen_norm_in_eval_passes_and_what_has_no_train_is_left_to_the_file() -> None:
