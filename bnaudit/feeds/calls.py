@@ -67,6 +67,14 @@ def _of_sequence(batch: Any, session: Session, whence: str, from_file: bool) -> 
             yield Call(_first_then(call.arguments), remarks + call.remarks)
         return
     yield Call(lambda whole: (tuple(whole)[:kept], {}), remarks)
+    if kept < len(batch) and _may_take_more(session):
+        yield Call(lambda whole: (tuple(whole), {}))
+
+
+def _may_take_more(session: Session) -> bool:
+    """Whether the number of inputs is a guess: that of a forward(*args) is 1, named as that of nn.Sequential is."""
+    names = [declared.name for declared in session.signatures[0]] if session.signatures else []
+    return session.carrier is Carrier.MODULE and names in ([], ["input"])
 
 
 def _is_several(value: Any) -> bool:

@@ -117,3 +117,22 @@ def test_a_model_that_takes_no_guess_says_why() -> None:
 
     with pytest.raises(NotPossibleError, match="a graph of atoms is needed"), opened(Refusing()):
         pass
+
+
+class _Wrapped(nn.Module):
+    """A wrapper that hands on what it gets, as adapters and autocasting do."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, *args: torch.Tensor) -> torch.Tensor:
+        return self.inner(*args)  # type: ignore[no-any-return]
+
+
+def test_a_wrapper_that_does_not_say_what_it_takes_gets_what_runs() -> None:
+    images, lengths = torch.randn(40, 1, 28, 28), torch.arange(40.0)
+    with opened(_Wrapped(nn.Bilinear(5, 1, 3)), inputs=(torch.randn(40, 5), torch.randn(40, 1))) as (session, feed):
+        assert len(feed.base.args) == 2 and _runs_all(session, feed)
+    with opened(_Wrapped(LeNet()), inputs=(images, lengths)) as (session, feed):
+        assert len(feed.base.args) == 1 and any("targets" in remark for remark in feed.remarks)
