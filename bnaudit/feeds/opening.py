@@ -18,7 +18,7 @@ from bnaudit.feeds.trees import with_arrays
 from bnaudit.feeds.trying import first_that_runs
 from bnaudit.feeds.values import made_of
 from bnaudit.run_options import RunOptions
-from bnaudit.session import Session
+from bnaudit.session import NotPossibleError, Session
 
 _WITH_INPUTS = 16
 _WITHOUT = 8
@@ -26,6 +26,8 @@ _SHAPELESS = (Carrier.MODULE, Carrier.SCRIPT)
 """What does not declare its inputs."""
 _FEWEST = 4
 """Rows of a batch, however few samples are given: two anchors and two companions."""
+_MOST_ROWS = 1_000_000
+"""Of a batch. More prove nothing more, and every row is looked at."""
 
 
 def open_feed(session: Session, options: RunOptions) -> Feed:
@@ -37,11 +39,21 @@ def open_feed(session: Session, options: RunOptions) -> Feed:
     for name, number in (("--batch-size", options.batch_size), ("--anchors", options.anchors)):
         if number is not None and number < 1:
             raise UsageError(f"{name} {number} leaves nothing to feed", remedy="give 1 or more")
+    _check_rows(session, options)
     if options.inputs is not None:
         return _real(session, options)
     if session.sample is not None and not options.dims:
         return _of_sample(session, options)
     return _synthetic(session, options)
+
+
+def _check_rows(session: Session, options: RunOptions) -> None:
+    if (session.fixed_batch or 0) > _MOST_ROWS:
+        what = f"the graph fixes its batch at {session.fixed_batch} samples"
+        raise NotPossibleError(what, remedy=f"export it for {_MOST_ROWS} or fewer")
+    if (options.batch_size or 0) > _MOST_ROWS:
+        what = f"--batch-size {options.batch_size} is more than a batch can hold"
+        raise UsageError(what, remedy=f"give {_MOST_ROWS} or fewer")
 
 
 def _rows(session: Session, options: RunOptions, default: int) -> Rows:
@@ -124,6 +136,7 @@ def _synthetic(session: Session, options: RunOptions) -> Feed:
     guess = first_that_runs(session, options)
     rows = _rows(session, options, _WITHOUT)
     pool = generated(guess, _wanted(rows), session.fixed_batch, np.random.default_rng([options.seed, 4]))
+    _check_axis(options.axis, pool, shown(guess, pool.take([0] * rows.size)))
     said = [f"synthetic inputs: {shown(guess, pool.take([0] * rows.size))}"]
     if guess.assumed:
         sizes = ", ".join(f"{name}={guess.sizes[name]}" for name in guess.assumed)
@@ -135,6 +148,13 @@ def _synthetic(session: Session, options: RunOptions) -> Feed:
 
 def _has_length(guess: Guess) -> bool:
     return any("length" in (declared.shape or ()) for declared in guess.signature)
+
+
+def _check_axis(axis: int | None, pool: Pool, shapes: str) -> None:
+    """A batch axis that was asked for and that no input has would be left out in silence."""
+    if axis is not None and axis not in pool.axes.axes:
+        what = f"--batch-axis {axis} is no axis of the inputs that can count samples"
+        raise UsageError(what, where=shapes, remedy="leave it out, or give --inputs")
 
 
 def _arranged(

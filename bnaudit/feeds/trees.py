@@ -14,6 +14,8 @@ from bnaudit.errors import UnreadableError
 Array: TypeAlias = NDArray[Any]
 _NUMBERS = "biufc"
 """Kinds of dtypes that a model can take."""
+_NARROW = ("bfloat16", "float8", "float6", "float4")
+"""Names of dtypes that ml_dtypes adds to NumPy; float32 holds them exactly."""
 
 
 def leaves(tree: object, path: str = "") -> Iterator[tuple[str, object]]:
@@ -105,6 +107,8 @@ def _as_array(leaf: object, whence: str) -> object:
         raise UnreadableError(
             f"a {kind} cannot be read as an array: {error}", where=whence, remedy="give dense arrays or tensors"
         ) from error
+    if array.dtype.name.startswith(_NARROW):
+        array = array.astype(np.float32)
     if array.dtype.kind not in _NUMBERS:
         raise UnreadableError(
             f"an array of {array.dtype} cannot be fed to a model", where=whence, remedy="give numbers or booleans"

@@ -238,3 +238,18 @@ def test_only_drawn_samples_of_a_file_are_read_and_cast(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert rows(feed.base).dtype == np.float32
     assert peak < path.stat().st_size / 2
+
+
+def test_batches_that_no_machine_holds_are_refused_before_they_are_made() -> None:
+    with pytest.raises(UsageError, match=r"--batch-size 1000000000 is more than a batch can hold: give 1000000"):
+        feed_of(None, batch_size=10**9)
+    with pytest.raises(NotPossibleError, match="fixes its batch at 1000000000000 samples"):
+        feed_of(None, FakeSession(takes((10**12, 4)), fixed_batch=10**12))
+
+
+@pytest.mark.parametrize("axis", [1, 7])
+def test_a_batch_axis_that_synthetic_inputs_cannot_have_is_not_passed_over(axis: int) -> None:
+    with pytest.raises(
+        UsageError, match=rf"--batch-axis {axis} is no axis .*\(x float32 \(8, 1, 4, 4\)\): leave it out"
+    ):
+        feed_of(None, axis=axis)

@@ -120,6 +120,18 @@ def test_bfloat16_is_widened_exactly(tmp_path: Path) -> None:
         assert {row.tobytes() for row in rows} <= known
 
 
+def test_bfloat16_is_widened_also_where_numpy_was_taught_it(tmp_path: Path) -> None:
+    """ml_dtypes does so, which onnx and jax import; safetensors then gives such arrays."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    values = torch.randn(20, 3).bfloat16()
+    save_tensors({"x": values}, tmp_path / "x.safetensors")
+    for inputs in (tmp_path / "x.safetensors", values.float().numpy().astype(ml_dtypes.bfloat16)):
+        (fed,) = feed_of(inputs, FakeSession(takes((None, 3)))).base.args
+        assert isinstance(fed, np.ndarray)
+        assert fed.dtype == np.float32
+        assert {row.tobytes() for row in fed} <= {row.tobytes() for row in values.float().numpy()}
+
+
 def test_a_callable_in_a_file_yields_batches(tmp_path: Path) -> None:
     (tmp_path / "feeding.py").write_text(
         "import numpy as np\n\ndef batches():\n    for i in range(9):\n"
