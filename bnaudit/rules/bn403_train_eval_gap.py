@@ -51,7 +51,7 @@ from bnaudit.measurement import Gap, Measured
 from bnaudit.results import Hit, Question, Severity
 from bnaudit.rules import Case, rule
 
-_ADVICE = "mend the layers that BN404 names, then compare again"
+_ADVICE = "mend the statistics of these layers, then compare again"
 _GIVE_INPUTS = "give real inputs: --inputs"
 _MORE = "give more samples: --inputs with at least 16, and --batch-size"
 _NAMES_SHOWN = 3
@@ -120,5 +120,5 @@ def _words(gap: Gap, layers: list[str]) -> str:
     more = ", …" if layers[_NAMES_SHOWN:] else ""
     return (
         f"training mode differs from eval mode by {gap.systematic:.3g} of the outputs' spread, "
-        f"companions explain {gap.noise:.3g}{flipped}{bessel} (BN404 names {names}{more})"
+        f"companions explain {gap.noise:.3g}{flipped}{bessel} (the statistics of {names}{more} are off)"
     )

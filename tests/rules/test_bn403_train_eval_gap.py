@@ -34,7 +34,7 @@ def gap(**fields: Any) -> Gap:
 def test_a_systematic_gap_with_a_guilty_layer_is_a_warning() -> None:
     (hit,) = run_hits(RULE, gap(), statistics("bn0"), GUILTY)
     assert (hit.layer, hit.severity, hit.value, hit.limit) == (None, Severity.WARNING, 0.6, 0.2)
-    assert hit.message.endswith("companions explain 0.2 (BN404 names bn1)")
+    assert hit.message.endswith("companions explain 0.2 (the statistics of bn1 are off)")
 
 
 @pytest.mark.parametrize(("systematic", "noise"), [(0.2, 0.2), (0.1, 0.5), (0.0, 0.0), (float("nan"), 0.1)])
