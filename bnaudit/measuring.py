@@ -94,6 +94,7 @@ def _is_state_dict(description: Description) -> bool:
 
 def _run(runner: Runner, subject: Subject, asked: bool, progress: Progress) -> Run:
     from bnaudit.errors import UsageError
+    from bnaudit.experiment import BudgetSpent
     from bnaudit.feeds.opening import open_feed
     from bnaudit.session import NotPossibleError
 
@@ -113,7 +114,7 @@ def _run(runner: Runner, subject: Subject, asked: bool, progress: Progress) -> R
             raise
         if isinstance(stop, KeyboardInterrupt):
             return Run(description, why_not="interrupted before anything was measured", tried=True, interrupted=True)
-        failed = asked and not isinstance(stop, NotPossibleError)
+        failed = asked and not isinstance(stop, (NotPossibleError, BudgetSpent))
         return Run(description, why_not=str(stop), tried=True, failed=failed)
     except MemoryError as error:
         short = NotPossibleError(f"memory is short: {error}", remedy="give a smaller --batch-size, or smaller sizes")

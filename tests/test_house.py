@@ -15,7 +15,7 @@ import bnaudit
 PACKAGE = Path(bnaudit.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 LEVELS = (
-    ("errors", "records", "plugins", "printable", "progress", "json_numbers"),
+    ("errors", "records", "plugins", "printable", "progress", "json_numbers", "available_memory"),
     ("caps", "user_code"),
     ("description", "layer_names"),
     ("results", "session", "measurement", "arithmetic", "name_patterns", "modes", "pickle_names", "finiteness"),

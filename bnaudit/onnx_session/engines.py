@@ -11,7 +11,8 @@ import onnx
 import onnxruntime  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from bnaudit.errors import UsageError
+from bnaudit.errors import BnauditError, UsageError
+from bnaudit.onnx_session.bounds import stoppable, within_memory
 from bnaudit.onnx_session.copies import Copy
 from bnaudit.onnx_session.crashes import REMARK, name_running_statistics
 from bnaudit.onnx_session.refusals import not_loaded, not_run
@@ -77,8 +78,16 @@ class Engines(Protocol):
 class OrtEngine:
     """An onnxruntime session."""
 
-    def __init__(self, session: onnxruntime.InferenceSession, aliases: Mapping[str, str], dtypes: Mapping[str, str]):
+    def __init__(
+        self,
+        session: onnxruntime.InferenceSession,
+        aliases: Mapping[str, str],
+        dtypes: Mapping[str, str],
+        budget: float | None = None,
+    ) -> None:
+        """budget: seconds after which a run is stopped."""
         self._session = session
+        self._budget = budget
         self._aliases = aliases
         self.dtypes = dtypes
         self._narrow = {each.name for each in session.get_inputs() if each.type in _WIDENED}
@@ -86,15 +95,21 @@ class OrtEngine:
         self._options.log_severity_level = _FATAL
 
     def run(self, names: Sequence[str], feeds: Feeds) -> list[Any]:
-        """The values of these outputs. Raises RunError."""
+        """The values of these outputs. Raises RunError, and BudgetSpent for a run that does not end."""
         asked = [self._aliases.get(name, name) for name in names]
         try:
-            if self._narrow:
-                values = {name: self._value(name, array) for name, array in feeds.items()}
-                return [each.numpy() for each in self._session.run_with_ort_values(asked, values, self._options)]
-            return list(self._session.run(asked, dict(feeds), self._options))
+            with within_memory():
+                return stoppable(lambda: self._values(asked, feeds), self._options, self._budget)
+        except BnauditError:
+            raise
         except Exception as error:
             raise not_run(error) from error
+
+    def _values(self, names: Sequence[str], feeds: Feeds) -> list[Any]:
+        if self._narrow:
+            values = {name: self._value(name, array) for name, array in feeds.items()}
+            return [each.numpy() for each in self._session.run_with_ort_values(names, values, self._options)]
+        return list(self._session.run(names, dict(feeds), self._options))
 
     def _value(self, name: str, array: NDArray[Any]) -> onnxruntime.OrtValue:
         if name not in self._narrow:
@@ -109,11 +124,15 @@ class OrtEngines:
     optimizes = True
     any_order = True
 
-    def __init__(self, path: Path, device: str = "cpu", custom_ops: Sequence[str] = ()) -> None:
+    def __init__(
+        self, path: Path, device: str = "cpu", custom_ops: Sequence[str] = (), budget: float | None = None
+    ) -> None:
+        """budget: seconds after which a single run is stopped."""
         self.name = f"onnxruntime {onnxruntime.__version__}"
         self.path = path
         self._providers = _providers(device)
         self._custom_ops = custom_ops
+        self._budget = budget
         self._skeleton: onnx.ModelProto | None = None
         self.remarks: tuple[str, ...] = ()
         self.seeded = False
@@ -139,15 +158,15 @@ class OrtEngines:
         session = self._session(str(self.path), self._options(optimized=False))
         if any(each.type in _WIDENED for each in session.get_outputs()):
             return self.edited(self.skeleton)
-        return OrtEngine(session, {}, {})
+        return OrtEngine(session, {}, {}, self._budget)
 
     def production(self) -> Engine:
         """The unchanged graph with all optimizations, which are a session's default."""
         if self.skeleton and self.remarks:
-            return OrtEngine(self._from_bytes(self.skeleton, optimized=True), {}, {})
+            return OrtEngine(self._from_bytes(self.skeleton, optimized=True), {}, {}, self._budget)
         session = self._session(str(self.path), self._options(optimized=True))
         if not any(each.type in _WIDENED for each in session.get_outputs()):
-            return OrtEngine(session, {}, {})
+            return OrtEngine(session, {}, {}, self._budget)
         return self._widening(self.skeleton, session, optimized=True)
 
     def edited(self, model: onnx.ModelProto) -> Engine:
@@ -155,7 +174,7 @@ class OrtEngines:
         session = self._from_bytes(model, optimized=False)
         if any(each.type in _WIDENED for each in session.get_outputs()):
             return self._widening(model, session, optimized=False)
-        return OrtEngine(session, {}, {})
+        return OrtEngine(session, {}, {}, self._budget)
 
     def _widening(self, model: onnx.ModelProto, session: onnxruntime.InferenceSession, *, optimized: bool) -> Engine:
         """The same with outputs that NumPy lacks a type for cast to float32."""
@@ -167,7 +186,7 @@ class OrtEngines:
         copy.graph.output.extend(kept)
         for name in aliases.values():
             copy.give_out(name)
-        return OrtEngine(self._from_bytes(copy.finish(), optimized=optimized), aliases, dtypes)
+        return OrtEngine(self._from_bytes(copy.finish(), optimized=optimized), aliases, dtypes, self._budget)
 
     def _from_bytes(self, model: onnx.ModelProto, *, optimized: bool) -> onnxruntime.InferenceSession:
         if model.ByteSize() > _LARGEST:
@@ -196,7 +215,8 @@ class OrtEngines:
 
     def _session(self, model: str | bytes, options: onnxruntime.SessionOptions) -> onnxruntime.InferenceSession:
         try:
-            return onnxruntime.InferenceSession(model, options, providers=self._providers)
+            with within_memory():
+                return onnxruntime.InferenceSession(model, options, providers=self._providers)
         except Exception as error:
             raise not_loaded(error) from error
 

@@ -20,7 +20,7 @@ from bnaudit.session import NotPossibleError
 @contextmanager
 def opened(path: Path, part: Part, options: RunOptions) -> Iterator[OnnxSession]:
     """A session of the graph in a file. Raises UnreadableError, NotPossibleError, UsageError."""
-    engines = OrtEngines(path, options.device, options.custom_ops)
+    engines = OrtEngines(path, options.device, options.custom_ops, options.budget)
     try:
         yield _session(engines, part)
     finally:

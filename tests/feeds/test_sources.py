@@ -126,7 +126,8 @@ def test_bfloat16_is_widened_also_where_numpy_was_taught_it(tmp_path: Path) -> N
     values = torch.randn(20, 3).bfloat16()
     save_tensors({"x": values}, tmp_path / "x.safetensors")
     for inputs in (tmp_path / "x.safetensors", values.float().numpy().astype(ml_dtypes.bfloat16)):
-        (fed,) = feed_of(inputs, FakeSession(takes((None, 3)))).base.args
+        base = feed_of(inputs, FakeSession(takes((None, 3)))).base
+        (fed,) = [*base.args, *base.kwargs.values()]
         assert isinstance(fed, np.ndarray)
         assert fed.dtype == np.float32
         assert {row.tobytes() for row in fed} <= {row.tobytes() for row in values.float().numpy()}
