@@ -22,7 +22,9 @@ def measure(experiment: Experiment) -> Iterator[Measurement]:
     yield decision.swap
     if decision.swap.leaks is False and (decision.poisoned or _spreads(experiment, decision.swap)):
         yield PoisonedBatch(place=None)
-    yield Answer(question=Question.NEIGHBOURS, outcome=decision.outcome, reason=decision.reason)
+    lost = decision.outcome is Outcome.INCONCLUSIVE and all(axis is None for axis in experiment.axes)
+    needs = "the axis of the samples: --axis" if lost and experiment.options.axis is None else ""
+    yield Answer(question=Question.NEIGHBOURS, outcome=decision.outcome, reason=decision.reason, needs=needs)
 
 
 def _single(experiment: Experiment) -> Answer:

@@ -49,3 +49,23 @@ def test_a_given_layout_is_judged(layer: str) -> None:
     outcome, found = _neighbours(layer, inputs=sequences)
     assert outcome is Outcome.FAILED and ("BN301", Severity.ERROR) in found
     assert _neighbours(layer, axis=0)[0] is Outcome.FAILED
+
+
+class _Last(_Tagger):
+    """The labels of the last step alone, (batch, 3): read along axis 0 of (length, batch, features), none has rows."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x)[-1]
+
+
+def test_samples_along_another_axis_are_asked_for() -> None:
+    torch.manual_seed(0)
+    sequences = np.random.default_rng(0).normal(size=(40, 12, 6)).astype(np.float32)
+    (without,) = bnaudit.audit(_Last("lstm").eval(), inputs=sequences).audits
+    (given,) = bnaudit.audit(_Last("lstm").eval(), inputs=sequences.swapaxes(0, 1).copy(), axis=1).audits
+    asked, decided = (
+        next(found for found in audited.verdicts if found.question is Question.NEIGHBOURS)
+        for audited in (without, given)
+    )
+    assert (asked.outcome, asked.needs) == (Outcome.INCONCLUSIVE, "the axis of the samples: --axis")
+    assert (decided.outcome, decided.needs) == (Outcome.PASSED, "")
