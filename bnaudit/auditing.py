@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from bnaudit import __version__, plugins
+from bnaudit.call_options import with_options
 from bnaudit.description import Artifact, Description
 from bnaudit.errors import BnauditError, NotAModelError, NotAuditedError, UnreadableError, UsageError, where_raised
 from bnaudit.formats import Candidate, identify
@@ -52,10 +54,10 @@ def audit(
     Raises UsageError when an option names what does not exist, UnreadableError when a live model can not be built,
     TypeError for an unknown option.
     """
-    settings = _with_options(settings or Settings(), options)
+    settings = with_options(Settings() if settings is None else settings, options)
     progress = progress or Silent()
     if subject is not None and not isinstance(subject, (str, Path)) and is_model(subject):
-        subject, settings = None, _with_options(settings, {"model": subject})
+        subject, settings = None, with_options(settings, {"model": subject})
     rules = _choose(settings)
     if subject is None:
         return _report([_live(settings, rules, progress)], (), 0, rules)
@@ -89,13 +91,14 @@ def is_model(subject: object) -> bool:
 
 
 def _paths(subject: object) -> Iterable[str | Path]:
-    return [subject] if isinstance(subject, (str, Path)) else cast("Iterable[str | Path]", subject)
-
-
-def _with_options(settings: Settings, options: Mapping[str, Any]) -> Settings:
-    own = {name: value for name, value in options.items() if name in Settings._fields and name != "run"}
-    of_run = {name: value for name, value in options.items() if name not in own}
-    return replace(settings, **own, run=replace(settings.run, **of_run)) if options else settings
+    if isinstance(subject, (str, Path)):
+        return [subject]
+    paths = list(subject) if isinstance(subject, Iterable) and not isinstance(subject, (bytes, Mapping)) else [subject]
+    wrong = next((path for path in paths if not isinstance(path, (str, os.PathLike))), None)
+    if wrong is not None:
+        what = f"an object of class {type(wrong).__name__} is neither a model nor the path of one"
+        raise UsageError(what, remedy="give a module, or the file that it was saved to")
+    return [os.fspath(cast("str | Path", path)) for path in paths]
 
 
 def _live(settings: Settings, rules: _Rules, progress: Progress) -> _Concluded:

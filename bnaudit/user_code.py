@@ -58,7 +58,7 @@ def origin(error: BaseException) -> str:
         lines.append((step.tb_frame.f_code.co_filename, step.tb_lineno))
         step = step.tb_next
     own = [(file, line) for file, line in lines if _is_users(file)]
-    own = own or [(file, line) for file, line in lines if not file.startswith("<")]
+    own = own or [(file, line) for file, line in lines if not file.startswith("<frozen")]
     return f"{Path(own[-1][0]).name}:{own[-1][1]}" if own else ""
 
 

@@ -27,7 +27,7 @@ LEVELS = (
     ("terminal",),
     ("torch_session", "onnx_session"),
     ("formats", "rules", "reports", "probes", "runners"),
-    ("settings", "ledger", "verdicts", "targets", "measuring"),
+    ("settings", "ledger", "verdicts", "targets", "measuring", "call_options"),
     ("auditing",),
     ("output", "notebook", "exit_codes", "plain_arguments", "option_texts", "progress_bar"),
     ("inspection",),

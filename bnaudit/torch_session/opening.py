@@ -202,7 +202,10 @@ def _after_eval(model: nn.Module, name: str) -> Part:
 
 def _flags_after_eval(model: nn.Module, part: Part) -> Part:
     with kept_modes(model):
-        model.eval()
+        try:
+            model.eval()
+        except Exception as error:
+            raise raised("calling eval() of the model", error) from error
         return with_flags(model, part)
 
 

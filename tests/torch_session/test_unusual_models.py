@@ -12,9 +12,9 @@ from torch import nn
 from torch_session.snapshots import snapshot
 
 from bnaudit.description import Carrier
-from bnaudit.errors import UnreadableError
+from bnaudit.errors import UnreadableError, UsageError
 from bnaudit.run_options import RunOptions
-from bnaudit.session import Batch, Mode, NotPossibleError
+from bnaudit.session import Batch, Mode, NotPossibleError, RunError
 from bnaudit.torch_session.opening import opened
 
 VALUES = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32)
@@ -154,4 +154,50 @@ def test_an_eval_that_raises() -> None:
             raise RuntimeError("never")
 
     with pytest.raises(UnreadableError, match="RuntimeError: never"), session_of(Refusing(4, 2)):
+        pass
+
+
+class Locked(Small):
+    """Refuses to have its mode set."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "training" and "norm" in self.__dict__.get("_modules", {}):
+            raise AttributeError("the mode is fixed")
+        super().__setattr__(name, value)
+
+
+def test_a_model_that_refuses_its_mode_is_told_in_one_sentence() -> None:
+    model = Locked()
+    before = snapshot(model)
+    with (
+        pytest.raises(UnreadableError, match=r"eval\(\) of the model raised AttributeError: the mode is fixed"),
+        session_of(model),
+    ):
+        pass
+    assert snapshot(model) == before
+
+
+def test_fake_tensors_have_no_values() -> None:
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode():
+        model = Small()
+    with pytest.raises(NotPossibleError, match="it is a FakeTensor: build the model outside"), session_of(model):
+        pass
+
+
+class Leaving(Small):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        raise SystemExit("done")
+
+
+def test_a_forward_that_ends_the_program_is_an_error_of_the_model() -> None:
+    with session_of(Leaving()) as session, pytest.raises(RunError, match="the model raised SystemExit: done"):
+        session.run(BATCH)
+
+
+@pytest.mark.parametrize("device", ["meta", "privateuseone", "nowhere"])
+def test_devices_that_cannot_be_used_are_wrong_usage(device: str) -> None:
+    options = RunOptions(model=Small, device=device)
+    with pytest.raises(UsageError, match=f"--device {device}"), opened(None, None, options):
         pass

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import bnaudit
+from bnaudit.call_options import with_options
+from bnaudit.errors import UsageError
+from bnaudit.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "held"),
+    [
+        ("select", "BN3", ("BN3",)),
+        ("ignore", ["BN1", "BN2"], ("BN1", "BN2")),
+        ("layers", "layer4.*", ("layer4.*",)),
+        ("intended", {"BN302": "prenet.*"}, (("BN302", "prenet.*"),)),
+        ("intended", "BN302", (("BN302", "*"),)),
+        ("intended", ["BN302=a.*", ("BN306", "b")], (("BN302", "a.*"), ("BN306", "b"))),
+    ],
+)
+def test_what_is_natural_in_python_is_understood(name: str, given: Any, held: Any) -> None:
+    assert getattr(with_options(Settings(), {name: given}), name) == held
+
+
+def test_options_of_a_run_are_understood_too() -> None:
+    options = {"batch_size": np.int64(8), "budget": 60, "device": torch.device("cpu"), "dims": {"height": 9}}
+    run = with_options(Settings(), {**options, "custom_ops": "ops.so"}).run
+    assert (run.batch_size, run.budget, run.device, dict(run.dims)) == (8, 60.0, "cpu", {"height": 9})
+    assert run.custom_ops == ("ops.so",)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": "8"}, "batch_size='8' is no whole number of at least 1"),
+        ({"batch_size": 0}, "batch_size=0 is no whole number of at least 1"),
+        ({"batch_size": True}, "batch_size=True is no whole number"),
+        ({"anchors": None}, "anchors=None is no whole number"),
+        ({"axis": -1}, "axis=-1 is no whole number of at least 0"),
+        ({"seed": 1.5}, r"seed=1\.5 is no whole number"),
+        ({"budget": "60s"}, "budget='60s' is no number of seconds"),
+        ({"budget": -1}, "budget=-1 is no number of seconds"),
+        ({"budget": float("nan")}, "budget=nan is no number of seconds"),
+        ({"dims": [("height", 3)]}, "gives no sizes by name"),
+        ({"dims": {"height": 0}}, r"dims\['height'\]=0 is no whole number"),
+        ({"model_args": '{"width": 3}'}, "gives no arguments by name"),
+        ({"select": 3}, "select=3 holds no texts"),
+        ({"intended": 3}, "intended=3 holds no pairs"),
+    ],
+)
+def test_values_that_an_option_cannot_have_are_one_sentence(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        bnaudit.audit(nn.BatchNorm1d(4), **options)
+
+
+def test_an_option_that_there_is_not_is_a_type_error_with_the_nearest() -> None:
+    with pytest.raises(TypeError, match=r"audit\(\) has no option 'input': did you mean inputs\?"):
+        bnaudit.audit(nn.BatchNorm1d(4), input=np.zeros((4, 4)))
+    with pytest.raises(UsageError, match="settings cannot be a ndarray: give options by name"):
+        bnaudit.audit(nn.BatchNorm1d(4), np.zeros((4, 4)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("subject", "kind"),
+    [
+        (5, "int"),
+        (b"model.pt", "bytes"),
+        (nn.BatchNorm1d(4).state_dict(), "OrderedDict"),
+        (torch.zeros(3), "Tensor"),
+        (np.zeros(3), "float64"),
+        ([nn.BatchNorm1d(4)], "BatchNorm1d"),
+    ],
+)
+def test_what_is_neither_a_model_nor_a_path_is_named(subject: object, kind: str) -> None:
+    with pytest.raises(UsageError, match=f"an object of class {kind} is neither a model nor the path of one"):
+        bnaudit.audit(subject)
