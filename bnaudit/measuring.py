@@ -85,7 +85,14 @@ def run(
         if permission:
             return Run(description, why_not=f"it needs {permission}", needs=permission)
         return _run(runner, subject, asked, progress)
+    if options.model is not None and description is not None and _is_graph(description):
+        why = "a graph is run as it is, and no model of --model takes its weights"
+        return Run(description, why_not=why, needs="a run without --model")
     return Run(description, why_not="nothing here can run it", needs="another format of the model")
+
+
+def _is_graph(description: Description) -> bool:
+    return all(part.carrier is Carrier.GRAPH for part in description.parts)
 
 
 def _is_state_dict(description: Description) -> bool:

@@ -73,6 +73,9 @@ def test_what_is_not_allowed_says_what_allows_it(monkeypatch: pytest.MonkeyPatch
     assert ran.lacks({"neighbours"}) == ran.needs
     use(monkeypatch, FakeSession(), None)
     assert measure().why_not == "nothing here can run it"
+    with_model = measure(model="net.py:build")
+    assert "a graph is run as it is" in with_model.why_not
+    assert with_model.needs == "a run without --model"
 
 
 def test_a_budget_of_nothing_leaves_every_probe_open(monkeypatch: pytest.MonkeyPatch) -> None:

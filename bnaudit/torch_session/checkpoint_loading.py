@@ -21,6 +21,7 @@ from bnaudit.torch_session.live_tensors import stored_tensor
 _ROLES = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
 _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 _COUNTER = "num_batches_tracked"
+_SAME_MODEL = "give the model that it was saved from"
 
 
 class Fitted(NamedTuple):
@@ -69,7 +70,7 @@ def load_checkpoint(
     """Load the part that is wanted, else the one that fits best, and say how its norm layers fit.
 
     Prefixes of wrappers are taken off; tensors of another shape are left out. Raises UnreadableError when the file
-    cannot be loaded or not one tensor fits.
+    cannot be loaded, not one tensor fits, or every norm layer that it has is of another size.
     """
     tensors = checkpoint_tensors(path, trusted=trusted)
     own = model.state_dict()
@@ -78,13 +79,14 @@ def load_checkpoint(
     candidates = [candidate for part in parts for candidate in _candidates(part, tensors, shapes)]
     best = max(candidates, key=lambda candidate: candidate.fitting(shapes), default=None)
     if best is None or not best.fitting(shapes):
-        raise UnreadableError(
-            _nothing_fits(candidates, own, path, name), remedy="give the model that it was saved from"
-        )
+        raise UnreadableError(_nothing_fits(candidates, own, path, name), remedy=_SAME_MODEL)
     kept = {key: tensor for key, tensor in best.tensors.items() if key in shapes and tensor.shape == shapes[key]}
+    loaded = _loaded(model, best, kept, name)
+    if loaded.mismatched and not loaded.matched:
+        raise UnreadableError(_other_sizes(best, loaded.mismatched, shapes, path, name), remedy=_SAME_MODEL)
     with torch.no_grad():
         model.load_state_dict(kept, strict=False, assign=any(tensor.is_meta for tensor in own.values()))
-    return Fitted(best.part, _loaded(model, best, kept, name), _stored(best))
+    return Fitted(best.part, loaded, _stored(best))
 
 
 def _candidates(part: str, tensors: Tensors, shapes: dict[str, torch.Size]) -> Iterator[_Candidate]:
@@ -154,6 +156,14 @@ def _is_statistic(key: str) -> bool:
 def _stored(best: _Candidate) -> dict[str, StoredTensor]:
     """Tensors of at most one axis, which is what norm layers have, and counters."""
     return {key: stored_tensor(best.names[key], tensor) for key, tensor in best.tensors.items() if tensor.ndim <= 1}
+
+
+def _other_sizes(
+    best: _Candidate, mismatched: tuple[str, ...], shapes: dict[str, torch.Size], path: Path, name: str
+) -> str:
+    first = next(key for key, stored in best.names.items() if stored == mismatched[0])
+    sizes = f"{mismatched[0]} is {tuple(best.tensors[first].shape)} there and {tuple(shapes[first])} in the model"
+    return f"not one norm layer of {path.name} fits into {name} ({sizes})"
 
 
 def _nothing_fits(candidates: list[_Candidate], own: dict[str, torch.Tensor], path: Path, name: str) -> str:

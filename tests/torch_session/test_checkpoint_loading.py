@@ -18,6 +18,7 @@ from bnaudit.errors import UnreadableError
 from bnaudit.measurement import Loaded
 from bnaudit.run_options import RunOptions
 from bnaudit.session import Batch, Session
+from bnaudit.torch_session.checkpoint_loading import load_checkpoint
 from bnaudit.torch_session.opening import opened
 from sample_models import digits
 
@@ -196,3 +197,18 @@ def test_what_a_model_wraps_is_loaded_into(tmp_path: Path) -> None:
         assert np.array_equal(session.run(BATCH).outputs[0].values, expected())
         assert loaded(session).matched == LAYERS
         assert session.part.layers[0].running_mean is not None
+
+
+def test_norm_layers_of_another_size_alone_are_of_another_model(tmp_path: Path) -> None:
+    """The head fits; what would run is a model that nobody trained."""
+
+    def net(width: int) -> nn.Module:
+        return nn.Sequential(nn.Linear(4, width), nn.BatchNorm1d(width), nn.Linear(width, 3))
+
+    torch.save(net(8).state_dict(), tmp_path / "wide.pt")
+    description = describe(tmp_path / "wide.pt")
+    model = net(4)
+    before = {key: tensor.clone() for key, tensor in model.state_dict().items()}
+    with pytest.raises(UnreadableError, match=r"not one norm layer .*1\.weight is \(8,\) there and \(4,\)"):
+        load_checkpoint(model, tmp_path / "wide.pt", description, "", "net")
+    assert all(torch.equal(tensor, before[key]) for key, tensor in model.state_dict().items())
