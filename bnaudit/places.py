@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from bnaudit.description import Carrier, Description, NormLayer
+from bnaudit.description import Carrier, Description, NormKind, NormLayer
 from bnaudit.modes import drops_at_random
 from bnaudit.session import Place, StateChange
 
@@ -19,8 +19,33 @@ def layer_at(subject: Description, place: Place, layer: str | None = None) -> st
     """
     if layer is not None:
         return layer
+    if (spelled := _spelled_out_at(subject, place)) is not None:
+        return spelled
     rooted = place.class_name and not any(part.carrier is Carrier.GRAPH for part in subject.parts)
     return place.module if place.module or rooted else None
+
+
+def _spelled_out_at(subject: Description, place: Place) -> str | None:
+    """The batch norm that a graph spells out with reductions in the scope of this node."""
+    scope = _dotted(place.module.rpartition("/")[0])
+    layers = (layer for part, layer in subject.layers if part.carrier is Carrier.GRAPH) if scope else ()
+    found = (layer for layer in layers if layer.spelled_out and layer.kind is NormKind.BATCH)
+    return next((layer.name for layer in found if _dotted(layer.name) == scope), None)
+
+
+def _dotted(name: str) -> str:
+    return name.strip("/").replace("/", ".")
+
+
+def fixed_by_code(subject: Description, name: str | None) -> str | None:
+    """The name that the file's own entry has for what runs in training form in this module of an exported program:
+    there a functional call is `head.dropout_1`. Any other name stays as it is."""
+    for part in subject.parts:
+        if part.carrier is Carrier.PROGRAM and name is not None:
+            norms = [layer.name for layer in part.layers if layer.graph_training]
+            others = [entry.name for entry in part.mode_dependent if entry.graph_training]
+            return next((each for each in (*norms, *others) if each.rpartition(".")[0] == name), name)
+    return name
 
 
 def holder_of(change: StateChange) -> str:

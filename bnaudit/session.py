@@ -81,6 +81,10 @@ class Output(Record, eq=False):
     """As the model returned it (`bfloat16`)."""
 
 
+MADE_IN_FORWARD = "<made in forward of "
+"""How Place.module begins for a module that nothing holds."""
+
+
 class Place(Record):
     """Where in the model an operator ran."""
 

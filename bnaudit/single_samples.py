@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bnaudit.measurement import BatchSize, Measured
 
-_TOO_FEW_VALUES = "more than 1 value per channel"
-"""PyTorch's words: `Expected more than 1 value per channel when training, got input size …`."""
+_TOO_FEW_VALUES = ("more than 1 value per channel", "more than 1 spatial element")
+"""PyTorch's words: `Expected more than 1 value per channel when training, got input size …`; of instance norm,
+`Expected more than 1 spatial element when training, …`."""
 
 
 def lacks_values(found: BatchSize) -> bool:
     """Whether a norm raised because one sample is one value per channel: it normalizes with the batch."""
-    return _TOO_FEW_VALUES in found.raised
+    return any(words in found.raised for words in _TOO_FEW_VALUES)
 
 
 def refusal(measured: Measured) -> str:

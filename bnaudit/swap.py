@@ -39,9 +39,8 @@ def swap_decision(experiment: Experiment) -> Decision:
     poisoned = other.exact and times is not None and times.difference == float("inf")
     widest = other if times is None or poisoned or times.epsilons <= other.epsilons else times
     if not widest.exact and band(widest) is Band.LEAK and _is_unrepeatable(experiment, base):
-        return Decision(
-            _swap(experiment, other, times, None), Outcome.INCONCLUSIVE, "it draws numbers that no seed resets"
-        )
+        why = "its outputs change from run to run, whatever seeds are set"
+        return Decision(_swap(experiment, other, times, None), Outcome.INCONCLUSIVE, why)
     double, influence, leaks = _weigh(experiment, widest, widest is not other)
     if leaks and experiment.random and _is_drawn(experiment, base):
         return Decision(

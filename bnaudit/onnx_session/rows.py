@@ -16,6 +16,7 @@ import onnx
 from numpy.typing import NDArray
 
 from bnaudit.onnx_session.engines import Feeds
+from bnaudit.onnx_session.exporter_notes import in_scope, source_line
 from bnaudit.onnx_session.instruments import Form, Instruments
 from bnaudit.onnx_session.layouts import Layout, Shapes, by_size, layouts
 from bnaudit.onnx_session.survey import Survey
@@ -147,7 +148,8 @@ class RowWatch:
 
 
 def _place(node: onnx.NodeProto) -> Place:
-    return Place(module=node.name or next(iter(node.output), ""), class_name=node.op_type, operator=node.op_type)
+    name = node.name or next(iter(node.output), "")
+    return Place(module=in_scope(node, name), class_name=node.op_type, operator=node.op_type, source=source_line(node))
 
 
 def fingerprint(array: NDArray[Any], layout: Layout | None, anchors: Sequence[int], size: int) -> Fingerprint:

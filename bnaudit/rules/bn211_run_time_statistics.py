@@ -52,6 +52,8 @@ import re
 from collections.abc import Iterator
 
 from bnaudit.description import NormKind, NormLayer, Part
+from bnaudit.measurement import Swap
+from bnaudit.places import layer_at
 from bnaudit.results import Confidence, Hit, Question, Severity
 from bnaudit.rules import Case, rule
 
@@ -71,9 +73,16 @@ def run_time_statistics(case: Case) -> Iterator[Hit]:
             continue
         if layer.spelled_out:
             if layer.kind is NormKind.BATCH and _has_free_batch(part):
-                yield _hit(part, layer, Confidence.MEDIUM)
+                yield _hit(part, layer, Confidence.HIGH if _is_proved(case, layer) else Confidence.MEDIUM)
         elif layer.kind in (NormKind.BATCH, NormKind.SYNC_BATCH):
             yield _hit(part, layer, Confidence.HIGH)
+
+
+def _is_proved(case: Case, layer: NormLayer) -> bool:
+    """Whether a run showed that samples meet in it."""
+    swaps = case.measured.of(Swap) if case.measured is not None else ()
+    places = (found for swap in swaps if swap.leaks for found in swap.mixing)
+    return any(layer_at(case.subject, found.place, found.layer) == layer.name for found in places)
 
 
 def _has_free_batch(part: Part) -> bool:

@@ -59,7 +59,7 @@ from collections.abc import Iterator, Mapping
 from bnaudit.description import Carrier, Description
 from bnaudit.measurement import EvalDropout, Measured, Mixing, PoisonedBatch, Repeat, Swap
 from bnaudit.mixing_causes import REARRANGED, Cause, usual_cause
-from bnaudit.places import by_place, described, layer_at, trains_hidden
+from bnaudit.places import by_place, described, fixed_by_code, layer_at, trains_hidden
 from bnaudit.results import Hit, Question, Severity
 from bnaudit.rules import Case, rule
 from bnaudit.session import Place
@@ -115,7 +115,8 @@ def _layer(subject: Description, found: Mixing) -> str | None:
         return None
     reshape = found.arranged or found.gathered
     place = reshape if reshape is not None and usual_cause(found) is REARRANGED else found.place
-    return layer_at(subject, place, found.layer)
+    name = layer_at(subject, place, found.layer)
+    return fixed_by_code(subject, name) if found.is_norm else name
 
 
 def _of_one_scope(subject: Description, named: Mapping[str | None, list[Mixing]]) -> Mapping[str | None, list[Mixing]]:

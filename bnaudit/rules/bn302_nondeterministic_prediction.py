@@ -37,7 +37,8 @@ other questions are still answered:
 - Randomness leaves the question of batch sizes unchecked, intended or not: another shape draws other masks.
 - A dropout or norm in training mode is told by the rule that knows why: BN401 after eval(), BN202 or BN203 in an
   exported graph, BN207 in a module that eval() does not reach.
-- Where no operator that draws was seen (a custom kernel, NumPy inside forward()), the finding names no module.
+- Where no operator that draws was seen (a custom kernel, NumPy inside forward()), the finding names no module. State
+  that the model keeps outside of itself (globals, class attributes, closures) cannot be put back, and looks the same.
 - All operators that draw are named, also one whose draw never reaches the output.
 """
 
@@ -46,14 +47,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bnaudit.measurement import Repeat
-from bnaudit.places import by_place, described, drops_by_code, layer_at, trains_hidden
+from bnaudit.places import by_place, described, drops_by_code, fixed_by_code, layer_at, trains_hidden
 from bnaudit.results import Hit, Question, Severity
 from bnaudit.rules import Case, rule
 from bnaudit.session import RandomCall
 from bnaudit.shift_wording import NOISE, amount, beyond, flips, limit, value
 
 _SWITCH_OFF = "switch it off in eval mode (training=self.training), or mark it as intended"
-_UNSEEN = "look for random numbers drawn outside of the framework, and for kernels that are not deterministic"
+_UNSEEN = (
+    "look for random numbers drawn outside of the framework, for state outside of the model (globals, class "
+    "attributes, closures), and for kernels that are not deterministic"
+)
 _ROUNDING = "torch.use_deterministic_algorithms(True) gives bit-equal sums, at some cost"
 
 
@@ -78,10 +82,15 @@ def nondeterministic_prediction(case: Case) -> Iterator[Hit]:
         drawing = [call for call in repeat.random if call.probability != 0]
         if not drawing:
             yield _hit(case, repeat, None, "no operator that draws was seen", _UNSEEN)
-        for name, calls in by_place((layer_at(case.subject, call.place), call) for call in drawing).items():
+        for name, calls in by_place((_name(case, call), call) for call in drawing).items():
             told = all(call.is_dropout for call in calls) and drops_by_code(case.subject, name)
             if not told and not trains_hidden(case.subject, name):
                 yield _hit(case, repeat, name, _draws(calls), _SWITCH_OFF)
+
+
+def _name(case: Case, call: RandomCall) -> str | None:
+    name = layer_at(case.subject, call.place)
+    return fixed_by_code(case.subject, name) if call.is_dropout else name
 
 
 def _draws(calls: list[RandomCall]) -> str:

@@ -60,14 +60,15 @@ from collections.abc import Iterator
 
 from bnaudit.description import NormKind
 from bnaudit.measurement import EvalDropout, EvalNorm, Measured, StateInEval
-from bnaudit.places import by_place, described, drops_by_code, layer_at, norm_layer, trains_hidden
+from bnaudit.places import by_place, described, drops_by_code, fixed_by_code, layer_at, norm_layer, trains_hidden
 from bnaudit.results import Confidence, Hit, Question, Severity
 from bnaudit.rules import Case, rule
 from bnaudit.run_proofs import neighbours_passed
-from bnaudit.session import Place
+from bnaudit.session import MADE_IN_FORWARD, Place
 from bnaudit.single_samples import refusal
 
 _MADE_IN_FORWARD = "make it in __init__ and register it: eval() does not reach a module that is made in forward()"
+_NOT_REGISTERED = "register it (an attribute, ModuleList, ModuleDict): eval() does not reach it where it is held"
 _IGNORES_EVAL = "look at what sets its training flag after eval(): an overridden train() has to pass the mode on"
 _FUNCTIONAL_NORM = "pass training=self.training to F.batch_norm"
 _FUNCTIONAL_DROPOUT = "pass training=self.training to the functional call (the default of F.dropout is True)"
@@ -90,7 +91,7 @@ def eval_mode_leak(case: Case) -> Iterator[Hit]:
     if case.measured is None:
         return
     norms = [norm for norm in case.measured.of(EvalNorm) if not norm.by_configuration]
-    for name, found in by_place((layer_at(case.subject, norm.place, norm.layer), norm) for norm in norms).items():
+    for name, found in by_place((_name(case, norm.place, norm.layer), norm) for norm in norms).items():
         if trains_hidden(case.subject, name):
             continue
         if mixing := [norm for norm in found if norm.mixes]:
@@ -99,9 +100,13 @@ def eval_mode_leak(case: Case) -> Iterator[Hit]:
         elif _is_open(case, case.measured, found):
             yield _cannot_tell(name, found)
     drops = [drop for drop in case.measured.of(EvalDropout) if drop.call.probability != 0]
-    for name, dropping in by_place((layer_at(case.subject, drop.call.place), drop) for drop in drops).items():
+    for name, dropping in by_place((_name(case, drop.call.place), drop) for drop in drops).items():
         if not trains_hidden(case.subject, name) and not drops_by_code(case.subject, name):
             yield _dropout(name, dropping)
+
+
+def _name(case: Case, place: Place, layer: str | None = None) -> str | None:
+    return fixed_by_code(case.subject, layer_at(case.subject, place, layer))
 
 
 def _is_open(case: Case, measured: Measured, found: list[EvalNorm]) -> bool:
@@ -124,11 +129,17 @@ def _norm(name: str | None, mixing: list[EvalNorm], registered: bool, alone: str
     moves = " and replaces its running statistics" if any(norm.updates for norm in mixing) else ""
     return Hit(
         message=f"after eval() it still normalizes with the batch{moves}{_at([norm.place for norm in mixing])}{alone}",
-        advice=_MADE_IN_FORWARD if first.place.hidden else advice,
+        advice=_hidden(first.place) or advice,
         layer=name,
         value="batch statistics",
         limit="stored statistics",
     )
+
+
+def _hidden(place: Place) -> str:
+    if not place.hidden:
+        return ""
+    return _MADE_IN_FORWARD if place.module.startswith(MADE_IN_FORWARD) else _NOT_REGISTERED
 
 
 def _dropout(name: str | None, dropping: list[EvalDropout]) -> Hit:
@@ -138,7 +149,7 @@ def _dropout(name: str | None, dropping: list[EvalDropout]) -> Hit:
     advice = _IGNORES_EVAL if _WITH_A_FLAG.fullmatch(first.place.class_name) else _FUNCTIONAL_DROPOUT
     return Hit(
         message=f"after eval() it still {doing} at random{share}{_at([drop.call.place for drop in dropping])}",
-        advice=_MADE_IN_FORWARD if first.place.hidden else advice,
+        advice=_hidden(first.place) or advice,
         layer=name,
         value="dropping",
         limit="nothing dropped",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import types
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -12,6 +15,7 @@ from torch import nn
 
 from bnaudit.description import NormKind
 from bnaudit.reading.modules.norm_classes import kind_of_class
+from bnaudit.session import MADE_IN_FORWARD
 
 _MOST = 100_000
 _DEEPEST = 6
@@ -117,7 +121,7 @@ class LayerNames:
     def _made(self, stack: list[nn.Module]) -> Named:
         known = next((named for module in reversed(stack) if (named := self.module(module)) is not None), None)
         where = known.name or known.class_name if known is not None else class_name(self._model)
-        return Named(f"<made in forward of {where}>", class_name(stack[-1]), True)
+        return Named(f"{MADE_IN_FORWARD}{where}>", class_name(stack[-1]), True)
 
     def _register(self, root: nn.Module, path: str, *, hidden: bool) -> None:
         for name, module in root.named_modules(prefix=path):
@@ -214,7 +218,22 @@ def _inside(value: object) -> Iterable[tuple[str, object]]:
         return [(f"[{index}]", item) for index, item in enumerate(value)]
     if isinstance(value, Mapping):
         return [(f"[{key!r}]", item) for key, item in list(value.items())]
+    if isinstance(value, functools.partial):
+        return [(".func", value.func), (".args", value.args), (".keywords", value.keywords)]
+    if isinstance(value, types.MethodType):
+        return [(".__self__", value.__self__)]
+    if isinstance(value, types.FunctionType):
+        return _closed_over(value)
     inner = getattr(value, "__dict__", None)
     if isinstance(inner, dict) and not type(value).__module__.startswith(("torch.", "numpy.", "builtins")):
         return [(f".{name}", item) for name, item in list(inner.items())]
     return []
+
+
+def _closed_over(function: types.FunctionType) -> list[tuple[str, object]]:
+    """What a function holds by its closure and its defaults."""
+    found: list[tuple[str, object]] = [(".__defaults__", function.__defaults__)]
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        with contextlib.suppress(ValueError):  # a name that was not bound yet
+            found.append((f".__closure__[{name!r}]", cell.cell_contents))
+    return found

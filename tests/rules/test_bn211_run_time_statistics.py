@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from builders import batch_norm, hits, part
+from builders import batch_norm, description, hits, part
+from measured import mixing, run_hits, swap
 
 from bnaudit.description import Carrier, GraphInput, NormKind, NormLayer
 from bnaudit.results import Confidence, Hit
@@ -43,6 +44,16 @@ def test_a_batch_of_one_has_no_neighbours() -> None:
 def test_a_norm_spelled_out_over_a_free_batch_axis_is_of_medium_confidence(given: GraphInput) -> None:
     (hit,) = graph_hits(run_time(spelled_out=True, graph_training=None), given)
     assert hit.confidence is Confidence.MEDIUM
+
+
+def test_a_run_that_shows_samples_meeting_in_it_makes_it_sure() -> None:
+    subject = description(part([run_time(spelled_out=True)], carrier=Carrier.GRAPH, inputs=(FREE,)))
+    leak = mixing("/bn/Sub", "Sub", "Sub")
+    (hit,) = run_hits(RULE, swap(leak), subject=subject)
+    assert hit.confidence is Confidence.HIGH
+    for other in (swap(mixing("/head/Sub", "Sub", "Sub")), swap(leak, leaks=False)):
+        (hit,) = run_hits(RULE, other, subject=subject)
+        assert hit.confidence is Confidence.MEDIUM
 
 
 @pytest.mark.parametrize("shape", [("T", 80), ("time", 80), ("seq_len", 80), ("num_frames", 80), ("N",), (None,)])

@@ -83,6 +83,13 @@ def test_a_norm_of_single_values_is_told_by_its_own_rule() -> None:
     assert len(run_hits(RULE, size(None, raised="IndexError: other"), norm)) == 1
 
 
+def test_the_error_of_an_instance_norm_of_one_place_is_told_by_the_norm() -> None:
+    with pytest.raises(ValueError) as raised:
+        torch.nn.functional.instance_norm(torch.ones(1, 4, 1))
+    norm = norm_size("norm", values=1, uses_batch=True, is_batch_norm=False)
+    assert not run_hits(RULE, size(None, raised=str(raised.value)), norm)
+
+
 @pytest.mark.parametrize("is_norm", [True, False])
 def test_the_norm_that_uses_the_batch_says_that_one_sample_raises(is_norm: bool) -> None:
     place = mixing("bn", "BatchNorm1d", "aten.native_batch_norm", is_norm=is_norm, layer="bn")

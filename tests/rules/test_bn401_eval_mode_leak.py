@@ -30,8 +30,10 @@ def test_a_functional_call_is_found_at_its_module() -> None:
 
 
 def test_a_norm_made_in_forward_is_found() -> None:
-    (hit,) = run_hits(RULE, eval_norm("head", None, hidden=True))
+    (hit,) = run_hits(RULE, eval_norm("<made in forward of head>", None, hidden=True))
     assert "make it in __init__" in hit.advice
+    (hit,) = run_hits(RULE, eval_norm("head.run.__closure__['norm']", None, hidden=True))
+    assert hit.advice.startswith("register it") and "made" not in hit.advice
 
 
 def test_functional_calls_of_one_module_are_one_hit() -> None:

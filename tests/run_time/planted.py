@@ -149,7 +149,7 @@ MIXING = [
     _in_middle("LSTM along the batch", partial(nets.ReadAlongBatch), "BN301", "swap", *MODULES, "traced", "onnx"),
     _in_middle("scaled by the batch's largest", more.LargestOfBatch, "BN301", "swap"),
     _in_middle("centred by the batch", more.Centred, "BN301", "swap"),
-    _in_middle("the row before", more.Rolled, "BN301", "swap")._replace(nameless=(*NAMELESS, "onnx")),
+    _in_middle("the row before", more.Rolled, "BN301", "swap"),
     _in_middle("the rank in the batch", more.Rank, "BN301", "swap", *TORCH),
     Planted(
         "minibatch spread",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 from torch import nn
@@ -15,6 +17,10 @@ class Holder:
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
+
+    def run(self, x: torch.Tensor) -> torch.Tensor:
+        """A method that needs it."""
+        return self.module(x)
 
 
 def hiding(attribute: object) -> nn.Module:
@@ -31,6 +37,11 @@ def hiding(attribute: object) -> nn.Module:
         (lambda m: {"a": (m,)}, "1.kept['a'][0]"),
         (lambda m: Holder(m), "1.kept.module"),
         (lambda m: [Holder({3: m})], "1.kept[0].module[3]"),
+        (lambda m: functools.partial(map, m), "1.kept.args[0]"),
+        (lambda m: functools.partial(map, by=[m]), "1.kept.keywords['by'][0]"),
+        (lambda m: lambda x: m(x), "1.kept.__closure__['m']"),
+        (lambda m: [lambda x, norm=m: norm(x)], "1.kept[0].__defaults__[0]"),
+        (lambda m: Holder(m).run, "1.kept.__self__.module"),
     ],
 )
 def test_hidden_modules_are_named_as_python_would_write_the_way(wrapped: object, path: str) -> None:
