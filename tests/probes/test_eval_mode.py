@@ -72,7 +72,8 @@ class FrozenBatchNorm2d(nn.Module):
             self.register_buffer(name, torch.full((3,), value))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        scale: torch.Tensor = self.weight * (self.running_var + 1e-5).rsqrt()  # type: ignore[operator, union-attr]
+        variance: torch.Tensor = self.running_var  # type: ignore[assignment]
+        scale: torch.Tensor = self.weight * (variance + 1e-5).rsqrt()  # type: ignore[operator]
         shift: torch.Tensor = self.bias - self.running_mean * scale  # type: ignore[operator]
         return x * scale[:, None, None] + shift[:, None, None]
 
