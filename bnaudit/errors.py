@@ -72,6 +72,17 @@ class NotAuditedError(BnauditError):
     """A model format that is recognised and not read."""
 
 
+_FRAMEWORKS = ("torch", "onnx", "onnxruntime", "safetensors")
+
+
+def not_installed(error: ModuleNotFoundError) -> UnreadableError | None:
+    """What to install, when it is a framework that is missing; None for any other module."""
+    name = (error.name or "").partition(".")[0]
+    if name not in _FRAMEWORKS:
+        return None
+    return UnreadableError(f"{name} is not installed", remedy=f"pip install {name}")
+
+
 def where_raised(error: BaseException) -> str:
     """An unexpected error with its class, message, and the file and line that raised it."""
     from pathlib import Path

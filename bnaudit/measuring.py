@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from bnaudit.description import Carrier, Description
-from bnaudit.errors import BnauditError, where_raised
+from bnaudit.errors import BnauditError, UnreadableError, not_installed, where_raised
 from bnaudit.progress import Progress
 from bnaudit.records import replace
 from bnaudit.results import Failed
@@ -123,16 +123,22 @@ def _run(runner: Runner, subject: Subject, asked: bool, progress: Progress) -> R
             return Run(description, why_not="interrupted before anything was measured", tried=True, interrupted=True)
         failed = asked and not isinstance(stop, (NotPossibleError, BudgetSpent))
         return Run(description, why_not=str(stop), tried=True, failed=failed)
-    except MemoryError as error:
-        short = NotPossibleError(f"memory is short: {error}", remedy="give a smaller --batch-size, or smaller sizes")
-        if description is None:
-            raise short from error
-        return Run(description, why_not=str(short), tried=True, failed=asked)
     except Exception as error:
+        known = _known(error)
         if description is None:
-            raise
+            raise (known or error) from error
+        if known is not None:
+            return Run(description, why_not=str(known), tried=True, failed=asked)
         broken = Failed(rule="", name="running the model", error=where_raised(error))
         return Run(description, why_not="an internal failure, see below", tried=True, broken=(broken,))
+
+
+def _known(error: Exception) -> BnauditError | None:
+    """The sentence for what is no failure of ours: memory that is short, a framework that is missing."""
+    if isinstance(error, MemoryError):
+        what, remedy = f"memory is short: {error}", "give a smaller --batch-size, or smaller sizes"
+        return UnreadableError(what, remedy=remedy)
+    return not_installed(error) if isinstance(error, ModuleNotFoundError) else None
 
 
 def completed(description: Description | None, session: Session, subject: Subject) -> Description:

@@ -179,7 +179,7 @@ def test_short_memory_is_a_sentence_and_no_internal_failure(monkeypatch: pytest.
     ran = measure()
     assert (ran.failed, ran.tried, ran.broken) == (True, True, ())
     assert ran.why_not.startswith("memory is short: Unable to allocate 29.1 TiB: give a smaller --batch-size")
-    with pytest.raises(NotPossibleError, match="memory is short"):
+    with pytest.raises(UnreadableError, match="memory is short"):
         measure(None)
 
 
@@ -203,3 +203,14 @@ def test_two_runs_at_once_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -
     changes = sum(one != other for one, other in pairwise(inside))
     assert (len(set(inside)), changes) == (3, 2)
     assert warnings.filters == filters
+
+
+def test_a_framework_that_is_missing_is_named_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn"))
+    ran = measure()
+    assert (ran.why_not, ran.failed) == ("torch is not installed: pip install torch", True)
+    assert measure(inputs=None).failed is False, "nobody asked for a run"
+    with pytest.raises(UnreadableError, match="torch is not installed: pip install torch"):
+        measure(None)
+    use(monkeypatch, ModuleNotFoundError("No module named 'numba'", name="numba"))
+    assert measure().broken

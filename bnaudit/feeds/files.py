@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bnaudit.errors import BnauditError, UnreadableError, UsageError
+from bnaudit.errors import BnauditError, UnreadableError, UsageError, not_installed
 
 _GIVE = "give .npy, .npz, .pt, .safetensors, file.py:callable or package.module:callable"
 
@@ -31,7 +31,8 @@ def read(path: Path) -> Any:
     except BnauditError:
         raise
     except Exception as error:
-        raise _refusal(path, error) from error
+        lacking = not_installed(error) if isinstance(error, ModuleNotFoundError) else None
+        raise lacking or _refusal(path, error) from error
 
 
 def _refusal(path: Path, error: Exception) -> UnreadableError:
