@@ -18,7 +18,7 @@ from bnaudit.session import Batch, NotPossibleError, RunError, Trace
 from bnaudit.shifts import Band, band, floating_rows, rows_differ, shift
 from bnaudit.tie_break import Double, in_double, persists
 
-_LAYOUT = "axis 0 of synthetic sequences was guessed to hold the samples; give --inputs or --axis"
+_LAYOUT = "axis 0 of synthetic sequences was guessed to hold the samples; give --inputs or --batch-axis"
 
 
 class Decision(NamedTuple):

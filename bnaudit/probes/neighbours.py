@@ -23,7 +23,7 @@ def measure(experiment: Experiment) -> Iterator[Measurement]:
     if decision.swap.leaks is False and (decision.poisoned or _spreads(experiment, decision.swap)):
         yield PoisonedBatch(place=None)
     lost = decision.outcome is Outcome.INCONCLUSIVE and all(axis is None for axis in experiment.axes)
-    needs = "--axis, if the samples stand along another one" if lost and experiment.options.axis is None else ""
+    needs = "--batch-axis, if the samples stand along another one" if lost and experiment.options.axis is None else ""
     yield Answer(question=Question.NEIGHBOURS, outcome=decision.outcome, reason=decision.reason, needs=needs)
 
 
