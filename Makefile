@@ -22,6 +22,7 @@ check: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python tests/bench/static.py
+	$(BIN)/python tests/bench/measured.py
 
 samples: $(VENV)/.dev
 	$(BIN)/python sample_models/make.py
