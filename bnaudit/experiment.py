@@ -78,7 +78,7 @@ class Experiment:
     @cached_property
     def _runs(self) -> tuple[Trace, Trace]:
         first = self._planned("the batch", self.feed.base)
-        return first, self._planned("the batch again", self.feed.base, restored=False)
+        return first, self._planned("the batch again", self.feed.base, watch=self.outputs_only, restored=False)
 
     @cached_property
     def swapped(self) -> Trace:

@@ -12,7 +12,7 @@ import torch
 from bnaudit.description import NormKind
 from bnaudit.session import Held, NormCall, Place
 from bnaudit.torch_session.module_names import LayerNames, address
-from bnaudit.torch_session.moments import as_float64, batch_moments, merged, sample_moments, variance_of
+from bnaudit.torch_session.moments import Scratch, as_float64, batch_moments, merged, sample_moments, variance_of
 from bnaudit.torch_session.norm_readings import Reading, read, stored
 from bnaudit.torch_session.operators import Operator
 
@@ -34,6 +34,7 @@ class NormRecords:
         self._moments = moments
         self._hold = {held.index: held for held in hold}
         self._repeats: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
+        self._scratch = Scratch()
         self.calls: list[NormCall] = []
 
     def repeated(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
@@ -154,7 +155,7 @@ class NormRecords:
         plain = reading.activation.layout is torch.strided and not reading.activation.is_quantized
         if not (self._moments and reading.kind.is_batch and plain) or reading.extent.mixes is False:
             return None
-        return sample_moments(reading.activation, self._size)
+        return sample_moments(reading.activation, self._size, self._scratch)
 
     def _batch_moments(
         self, reading: Reading, result: Any, moments: tuple[Vector, Vector] | None

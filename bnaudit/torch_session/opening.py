@@ -27,7 +27,7 @@ from bnaudit.torch_session.script_attributes import is_script
 from bnaudit.torch_session.session import Prepared, TorchSession
 from bnaudit.torch_session.signatures import guesses, script_guesses
 from bnaudit.torch_session.state import State
-from bnaudit.torch_session.surroundings import kept_surroundings, quiet
+from bnaudit.torch_session.surroundings import kept_surroundings, quiet, without_collection
 from bnaudit.torch_session.wrappers import unwrapped
 from bnaudit.user_code import raised
 
@@ -43,7 +43,7 @@ def opened(path: Path | None, description: Description | None, options: RunOptio
         before = State(given) if given is not None else None
         session = None
         try:
-            with quiet():
+            with quiet(), without_collection():
                 prepared = _prepared(path, description, options)
                 as_given = prepared.model is given and prepared.loaded is None
                 session = TorchSession(prepared, base=before if as_given else None)

@@ -21,7 +21,7 @@ from bnaudit.torch_session.memory import available_bytes, model_bytes
 from bnaudit.torch_session.object_graph import contents
 from bnaudit.torch_session.recording import LayerNames, Recorder
 from bnaudit.torch_session.state import Changed, State
-from bnaudit.torch_session.surroundings import kept_settings, quiet, seed_all
+from bnaudit.torch_session.surroundings import kept_settings, quiet, seed_all, without_collection
 from bnaudit.torch_session.tensors import dtype_name, floating_dtype, outputs, to_tensors
 from bnaudit.torch_session.training_forms import in_training_form
 from bnaudit.torch_session.wrappers import eagerly, has_compiled, unwrapped
@@ -112,6 +112,7 @@ class TorchSession:
             if self._prepared.own:
                 raise  # what was loaded for the session alone is thrown away
 
+    @without_collection()
     def run(
         self,
         batch: Batch,
