@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bnaudit.description import Carrier, Description
 from bnaudit.errors import BnauditError, UnreadableError, not_installed, where_raised
-from bnaudit.progress import Progress
+from bnaudit.progress import Progress, Silent
 from bnaudit.records import replace
 from bnaudit.results import Failed
 from bnaudit.run_options import RunOptions
@@ -110,6 +110,7 @@ def _run(runner: Runner, subject: Subject, asked: bool, progress: Progress) -> R
     try:
         with _ONE_AT_A_TIME, runner.open(subject) as session:
             description = completed(description, session, subject)
+            session.entered = None if isinstance(progress, Silent) else progress.layer
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of the user's loader, and of frameworks that read files
                 feed = open_feed(session, subject.options)

@@ -6,7 +6,7 @@ arrays and plain values, never live tensors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from enum import Enum
 from types import MappingProxyType
@@ -227,6 +227,8 @@ class Session(Protocol):
     """The batch size that the artifact fixes."""
     loaded: Loaded | None
     """How a checkpoint fitted into the model."""
+    entered: Callable[[str], None] | None
+    """Told the name of each module that begins to run in a watched forward, where the runner sees modules."""
     remarks: tuple[str, ...]
     """What of the model is not watched, or runs in another way than it would elsewhere; a sentence each."""
 

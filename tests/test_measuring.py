@@ -214,3 +214,32 @@ def test_a_framework_that_is_missing_is_named_with_how_to_install_it(monkeypatch
         measure(None)
     use(monkeypatch, ModuleNotFoundError("No module named 'numba'", name="numba"))
     assert measure().broken
+
+
+class Listening:
+    """Whom the audit tells what it does."""
+
+    def __init__(self) -> None:
+        self.forwards: list[str] = []
+        self.layers: list[str] = []
+
+    def artifact(self, path: Path, position: int, total: int) -> None:
+        raise AssertionError("there is no file")
+
+    def forward(self, name: str, number: int, expected: int) -> None:
+        self.forwards.append(f"{number}/{expected} {name}")
+
+    def layer(self, name: str) -> None:
+        self.layers.append(name)
+
+
+def test_who_listens_is_told_the_forwards_and_the_layers() -> None:
+    import torch
+
+    net = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.BatchNorm1d(4)).eval()
+    told = Listening()
+    ran = run(None, None, RunOptions(model=net, inputs=pool(40)[:, 0]), PROBES, told)
+    assert ran.measured is not None
+    assert told.forwards[0] == "1/7 the batch"
+    assert len(told.forwards) == ran.measured.forwards + ran.measured.extra_forwards
+    assert told.layers[:3] == ["", "0", "1"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import Any
@@ -53,6 +53,7 @@ class OnnxSession:
         self.signatures: tuple[tuple[GraphInput, ...], ...] = (part.inputs,)
         self.fixed_batch = fixed_batch(part.inputs)
         self.has_production_form = engines.optimizes
+        self.entered: Callable[[str], None] | None = None
         self.modes = frozenset(
             {Mode.INFERENCE, Mode.TRAINING_NORMS} if any(map(has_moments, survey.norms)) else {Mode.INFERENCE}
         )

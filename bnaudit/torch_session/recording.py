@@ -31,7 +31,7 @@ class Recorder:
     size, anchors, axis: samples of the batch, rows that are fingerprinted (Watch.ROWS), batch axis of the inputs.
     hold: statistics to normalize with instead of the batch's. What the recorder shows is complete when the context is
     left, also by an error. It changes nothing of the model and leaves no hook behind. Its own arithmetic takes no
-    random numbers.
+    random numbers. entered: told the name of each module that begins to run.
     """
 
     def __init__(
@@ -44,13 +44,15 @@ class Recorder:
         anchors: tuple[int, ...],
         axis: int = 0,
         hold: tuple[Held, ...] = (),
+        entered: Callable[[str], None] | None = None,
     ) -> None:
         self._names = layers
+        self._told = entered
         self._without_operator = layers.without_operator()
         self._entered: FrameType | None = None
         self._raised = ""
         watched = bool(self._without_operator)
-        self._stack = ModuleStack(self._enters if watched else None, self._leaves if watched else None)
+        self._stack = ModuleStack(self._enters if watched or entered else None, self._leaves if watched else None)
         self._norms = NormRecords(layers, size, moments=watch in (Watch.MOMENTS, Watch.ROWS), hold=hold)
         self._randoms = RandomRecords(self._place)
         self._rows = RowRecords(layers, size, anchors, axis) if watch is Watch.ROWS else None
@@ -161,6 +163,8 @@ class Recorder:
         return _place(origin.module, origin.source, name)
 
     def _enters(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:
+        if self._told is not None and (named := self._names.module(module)) is not None:
+            self._told(named.name)
         if id(module) in self._without_operator:
             self._open.append((id(module), len(self._norms.calls)))
 

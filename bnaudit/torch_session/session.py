@@ -75,6 +75,7 @@ class TorchSession:
         self.fixed_batch = prepared.fixed_batch
         self.loaded = prepared.loaded
         self.has_production_form = has_compiled(prepared.model)
+        self.entered: Callable[[str], None] | None = None
         self._prepared = prepared
         self._model = prepared.model
         self._inner = unwrapped(prepared.model)
@@ -257,7 +258,14 @@ class TorchSession:
 
     def _recorder(self, batch: Batch, watch: Watch, hold: tuple[Held, ...]) -> Recorder:
         return Recorder(
-            self._model, self._names, watch=watch, size=batch.size, anchors=batch.anchors, axis=batch.axis, hold=hold
+            self._model,
+            self._names,
+            watch=watch,
+            size=batch.size,
+            anchors=batch.anchors,
+            axis=batch.axis,
+            hold=hold,
+            entered=self.entered,
         )
 
     def _called(
