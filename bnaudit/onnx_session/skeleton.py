@@ -6,6 +6,7 @@ Specification: onnx/docs/ExternalData.md (`location` relative to the model's fol
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
@@ -49,7 +50,19 @@ def _parsed(data: bytes, path: Path) -> onnx.ModelProto:
         model: onnx.ModelProto = onnx.ModelProto.FromString(data)
     except DecodeError as error:
         raise MalformedError(f"{path.name} is no model that onnx can read", where=str(error)) from error
+    for text in _texts(model.graph):
+        if not isinstance(text, str):
+            raise MalformedError(f"a name in {path.name} is no text", where=repr(text))
     return model
+
+
+def _texts(graph: onnx.GraphProto) -> Iterator[object]:
+    """Every name in the main graph; protobuf hands over as bytes what is not UTF-8."""
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+    for named in (*graph.input, *graph.output, *graph.initializer, *graph.value_info):
+        yield named.name
 
 
 def _is_link(path: Path) -> bool:

@@ -12,7 +12,7 @@ from onnx import numpy_helper
 from onnx_builders import PARAMETERS, model, node
 from onnx_sessions import batch, normal, opened, values
 
-from bnaudit.errors import UnsafePathError
+from bnaudit.errors import MalformedError, UnsafePathError
 from bnaudit.onnx_session.skeleton import read_skeleton
 from bnaudit.session import Watch
 
@@ -82,3 +82,12 @@ def test_weights_outside_the_folder_are_refused(tmp_path: Path, location: str) -
     path.write_bytes(proto.SerializeToString())
     with pytest.raises(UnsafePathError, match="external data"), opened(path, folder):
         pass
+
+
+def test_a_name_that_is_no_text_is_told(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    data = path.read_bytes()
+    assert data.count(b"Relu") >= 1
+    path.write_bytes(data.replace(b"Relu", b"\xff\xfelu"))
+    with pytest.raises(MalformedError, match="is no text"):
+        read_skeleton(path)

@@ -191,12 +191,12 @@ RANDOM = [
     Planted(
         "random slopes",
         middle(more.RandomSlopes),
-        ("BN302", "BN401"),
+        ("BN302", "BN401", "BN202"),
         "middle",
         EVAL_MODE,
         (*MODULES, "exported"),
         "repeat",
-        also=("BN202", "BN301"),  # it draws for negative values only, so that companions decide what an anchor draws
+        also=("BN301",),  # it draws for negative values only, so that companions decide what an anchor draws
     ),
 ]
 
