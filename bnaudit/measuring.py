@@ -165,15 +165,18 @@ def live_description(session: Session, model: object) -> Description:
 def _experiment(
     description: Description, session: Session, feed: Feed, options: RunOptions, progress: Progress, begin: float
 ) -> Run:
+    import numpy as np
+
     from bnaudit.experiment import Experiment
     from bnaudit.measurement import Measured
 
     experiment = Experiment(session, feed, options=options, progress=progress)
-    _must_take(experiment, options)
     shown = _Shown()
     if session.loaded is not None:
         shown.measurements.append(session.loaded)
-    shown.collect(experiment)
+    with np.errstate(all="ignore"):  # infinities and NaN of a broken model are measured, not warned of
+        _must_take(experiment, options)
+        shown.collect(experiment)
     measured = Measured(
         runner=session.runner,
         part=session.part.name,
