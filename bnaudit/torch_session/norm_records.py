@@ -23,13 +23,18 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
 
 _RUNNING = ("running_mean", "running_var")
+_TRAINING = "aten.native_batch_norm"
 
 
 class NormRecords:
     """Runs and records them, and holds statistics where that is asked for."""
 
-    def __init__(self, names: LayerNames, size: int, *, moments: bool, hold: tuple[Held, ...]) -> None:
+    def __init__(
+        self, names: LayerNames, size: int, *, moments: bool, hold: tuple[Held, ...], shortens: bool = False
+    ) -> None:
+        """shortens: the batch's statistics are made of the samples' moments, not computed a second time."""
         self._names = names
+        self._shortens = shortens
         self._size = max(1, size)
         self._moments = moments
         self._hold = {held.index: held for held in hold}
@@ -62,12 +67,14 @@ class NormRecords:
         """What is returned, and what the operator returned."""
         mean, var = stored(reading, self._size)
         held = self._hold.get(len(self.calls)) if reading.kind.is_batch and reading.uses_batch else None
-        if held is None:
-            result = returned = function(*args, **kwargs)
-        else:
+        moments = self._sample_moments(reading)
+        if held is not None:
             result = function(*_on_copies(known, args), **kwargs)
             returned = _normalized(reading, held, result)
-        moments = self._sample_moments(reading)
+        elif moments is not None and self._shortens and known.name == _TRAINING and _is_single(reading):
+            result = returned = _from_moments(reading, *merged(*moments))
+        else:
+            result = returned = function(*args, **kwargs)
         batch = self._batch_moments(reading, result, moments)
         self.calls.append(
             NormCall(
@@ -192,6 +199,29 @@ def _on_copies(known: Operator, args: Sequence[Any]) -> list[Any]:
         if name in _RUNNING and isinstance(copied[position], torch.Tensor):
             copied[position] = copied[position].clone()
     return copied
+
+
+def _is_single(reading: Reading) -> bool:
+    """Whether it is batch norm by the batch, in single precision on the CPU, with more than one value."""
+    activation = reading.activation
+    plain = activation.dtype is torch.float32 and activation.device.type == "cpu"
+    return plain and reading.uses_batch and reading.kind.is_batch and reading.extent.per_statistic > 1
+
+
+def _from_moments(reading: Reading, mean: Vector, var: Vector) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """What the training kernel returns and updates, by the eval kernel, which takes a fifth of the time.
+
+    y = (x − mean) / √(var + ε) · weight + bias; running ← (1 − momentum) · running + momentum · batch, the variance
+    unbiased (torch.nn.BatchNorm2d). Equal to the training kernel's but for rounding.
+    """
+    result: torch.Tensor = _normalized(reading, Held(index=0, mean=mean, var=var), None)
+    inverse = (var + (reading.eps or 0.0)) ** -0.5
+    if reading.updates and reading.momentum is not None:
+        count = reading.extent.per_statistic
+        for running, values in ((reading.running_mean, mean), (reading.running_var, var * (count / (count - 1)))):
+            if running is not None:
+                running.mul_(1.0 - reading.momentum).add_(torch.tensor(values).to(running), alpha=reading.momentum)
+    return result, torch.tensor(mean, dtype=torch.float32), torch.tensor(inverse, dtype=torch.float32)
 
 
 def _normalized(reading: Reading, held: Held, result: Any) -> Any:

@@ -53,7 +53,8 @@ class Recorder:
         self._raised = ""
         watched = bool(self._without_operator)
         self._stack = ModuleStack(self._enters if watched or entered else None, self._leaves if watched else None)
-        self._norms = NormRecords(layers, size, moments=watch in (Watch.MOMENTS, Watch.ROWS), hold=hold)
+        moments = watch in (Watch.MOMENTS, Watch.ROWS)
+        self._norms = NormRecords(layers, size, moments=moments, hold=hold, shortens=watch is Watch.MOMENTS)
         self._randoms = RandomRecords(self._place)
         self._rows = RowRecords(layers, size, anchors, axis) if watch is Watch.ROWS else None
         self._open: list[tuple[int, int]] = []

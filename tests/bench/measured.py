@@ -108,7 +108,7 @@ def main() -> int:
         plain(net, batch) if options.only == "plain" else audited(net, batch)
         return 0
     table = Table()
-    rounds = 3 if options.quick else 7
+    rounds = 3 if options.quick else 11
     audits(table, rounds)
     interception(table, rounds)
     memory(table)
