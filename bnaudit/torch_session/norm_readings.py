@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from bnaudit.description import NormKind
-from bnaudit.torch_session.moments import as_float64
 from bnaudit.torch_session.operators import Normalization, Statistics
 
 if TYPE_CHECKING:
@@ -77,16 +76,15 @@ def read(
     )
 
 
-def stored(reading: Reading, size: int) -> tuple[Vector | None, Vector | None]:
+def stored(reading: Reading) -> tuple[torch.Tensor | None, torch.Tensor | None]:
     """The running statistics that the operator got, (channels,), copied now: the kernel writes into them.
 
     Instance norm repeats its layer's for every sample.
     """
     if reading.running_mean is None or reading.running_var is None or reading.running_mean.is_meta:
         return None, None
-    mean, var = as_float64(reading.running_mean), as_float64(reading.running_var)
     channels = reading.extent.channels
-    return (mean[:channels], var[:channels]) if len(mean) > channels else (mean, var)
+    return reading.running_mean[:channels].clone(), reading.running_var[:channels].clone()
 
 
 def extent(

@@ -40,7 +40,15 @@ class NormRecords:
         self._hold = {held.index: held for held in hold}
         self._repeats: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
         self._scratch = Scratch()
-        self.calls: list[NormCall] = []
+        self._kept: list[dict[str, Any]] = []
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @property
+    def calls(self) -> tuple[NormCall, ...]:
+        """In the order in which they ran; built when the forward is over, since between large kernels it is dear."""
+        return tuple(_call(values) for values in self._kept)
 
     def repeated(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
         """Remember whose copies these are."""
@@ -65,8 +73,8 @@ class NormRecords:
         place: Place,
     ) -> tuple[Any, Any]:
         """What is returned, and what the operator returned."""
-        mean, var = stored(reading, self._size)
-        held = self._hold.get(len(self.calls)) if reading.kind.is_batch and reading.uses_batch else None
+        mean, var = stored(reading)
+        held = self._hold.get(len(self)) if reading.kind.is_batch and reading.uses_batch else None
         moments = self._sample_moments(reading)
         if held is not None:
             result = function(*_on_copies(known, args), **kwargs)
@@ -76,27 +84,27 @@ class NormRecords:
         else:
             result = returned = function(*args, **kwargs)
         batch = self._batch_moments(reading, result, moments)
-        self.calls.append(
-            NormCall(
-                index=len(self.calls),
-                place=place,
-                layer=self._layer(reading, place),
-                kind=reading.kind,
-                uses_batch=reading.uses_batch,
-                mixes_samples=reading.extent.mixes if reading.uses_batch else False,
-                values_per_statistic=reading.extent.per_statistic,
-                values_per_sample=reading.extent.per_sample,
-                channels=reading.extent.channels,
-                eps=reading.eps,
-                momentum=reading.momentum,
-                updates=reading.updates,
-                stored_mean=mean,
-                stored_var=var,
-                batch_mean=batch[0],
-                batch_var=batch[1],
-                sample_mean=moments[0] if moments is not None else None,
-                sample_var=moments[1] if moments is not None else None,
-            )
+        self._kept.append(
+            {
+                "index": len(self),
+                "place": place,
+                "layer": self._layer(reading, place),
+                "kind": reading.kind,
+                "uses_batch": reading.uses_batch,
+                "mixes_samples": reading.extent.mixes if reading.uses_batch else False,
+                "values_per_statistic": reading.extent.per_statistic,
+                "values_per_sample": reading.extent.per_sample,
+                "channels": reading.extent.channels,
+                "eps": reading.eps,
+                "momentum": reading.momentum,
+                "updates": reading.updates,
+                "stored_mean": mean,
+                "stored_var": var,
+                "batch_mean": batch[0],
+                "batch_var": batch[1],
+                "sample_mean": moments[0] if moments is not None else None,
+                "sample_var": moments[1] if moments is not None else None,
+            }
         )
         return returned, result
 
@@ -133,7 +141,7 @@ class NormRecords:
         self, kind: NormKind, layer: str | None, place: Place, channels: int, each: int, **others: Any
     ) -> None:
         values = {
-            "index": len(self.calls),
+            "index": len(self),
             "place": place,
             "layer": layer,
             "kind": kind,
@@ -144,7 +152,7 @@ class NormRecords:
             "channels": channels,
             **others,
         }
-        self.calls.append(NormCall(**values))
+        self._kept.append(values)
 
     def _layer(self, reading: Reading, place: Place) -> str | None:
         """By the tensors, which alone say it in TorchScript and functional calls, else by the innermost module."""
@@ -176,6 +184,14 @@ class NormRecords:
             return batch_moments(reading.activation)
         mean, inverse = saved
         return as_float64(mean), variance_of(as_float64(inverse), reading.eps or 0.0)
+
+
+def _call(values: Mapping[str, Any]) -> NormCall:
+    """The record of what was kept: stored statistics as vectors of float64."""
+    copies = {
+        name: values[name] for name in ("stored_mean", "stored_var") if isinstance(values.get(name), torch.Tensor)
+    }
+    return NormCall(**{**values, **{name: as_float64(copy) for name, copy in copies.items()}})
 
 
 def _vector(value: object) -> Vector | None:

@@ -87,7 +87,7 @@ class Recorder:
     @property
     def norm_calls(self) -> tuple[NormCall, ...]:
         """In the order in which they ran."""
-        return tuple(self._norms.calls)
+        return self._norms.calls
 
     @property
     def random_calls(self) -> tuple[RandomCall, ...]:
@@ -145,7 +145,7 @@ class Recorder:
         reading = self._norms.read(known, values, kind)
         place = self._place(known.name, _needs_line(reading))
         returned, plain = self._norms.run(known, function, args, kwargs, reading, place)
-        return returned, plain, len(self._norms.calls) - 1
+        return returned, plain, len(self._norms) - 1
 
     def _fused(self, known: Operator, values: Mapping[str, Any]) -> None:
         place = self._place(known.name, False)
@@ -167,12 +167,12 @@ class Recorder:
         if self._told is not None and (named := self._names.module(module)) is not None:
             self._told(named.name)
         if id(module) in self._without_operator:
-            self._open.append((id(module), len(self._norms.calls)))
+            self._open.append((id(module), len(self._norms)))
 
     def _leaves(self, module: torch.nn.Module, args: tuple[Any, ...], result: Any) -> None:
         if self._open and self._open[-1][0] == id(module):
             _, before = self._open.pop()
-            if len(self._norms.calls) == before and isinstance(result, torch.Tensor):
+            if len(self._norms) == before and isinstance(result, torch.Tensor):
                 self._norms.record_module(module, self._without_operator[id(module)], result, self._place("", False))
 
 
