@@ -22,6 +22,8 @@ from typing import NamedTuple
 
 BENCH = Path(".bench")
 PYTHON = sys.executable
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+"""As users have it: what was compiled once is not compiled at every start."""
 
 
 class Cost(NamedTuple):
@@ -34,7 +36,7 @@ class Cost(NamedTuple):
 def run(command: Sequence[str]) -> Cost:
     """Run a whole process and wait for it. Raises CalledProcessError above exit code 1 (findings are fine)."""
     start = time.perf_counter()
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENVIRONMENT)
     assert child.stderr is not None
     stderr = child.stderr.read()
     _, status, usage = os.wait4(child.pid, 0)
