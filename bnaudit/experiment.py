@@ -16,6 +16,7 @@ from bnaudit.feeds import Feed
 from bnaudit.forwards import MOST_FORWARDS as MOST_FORWARDS
 from bnaudit.forwards import BudgetSpent as BudgetSpent
 from bnaudit.forwards import Forwards
+from bnaudit.gap_limits import StatisticsLimits
 from bnaudit.initial_state import LEARNS_STATISTICS
 from bnaudit.measurement import Shift
 from bnaudit.progress import Progress, Silent
@@ -118,7 +119,10 @@ class Experiment:
         """The same with companions swapped; None also where there are none."""
         if not self.has_companions:
             return None
-        return self._trained("norms in training mode, companions swapped", self.feed.swapped)
+        # Fewer samples decide nothing about statistics; the outputs still tell the companions' part.
+        enough = self.feed.samples >= StatisticsLimits().mean_samples
+        watch = Watch.MOMENTS if enough else self.outputs_only
+        return self._trained("norms in training mode, companions swapped", self.feed.swapped, watch)
 
     training_why: str = ""
 
@@ -274,7 +278,7 @@ class Experiment:
             for layer in self.session.part.layers
         )
 
-    def _trained(self, name: str, batch: Batch) -> Trace | None:
+    def _trained(self, name: str, batch: Batch, watch: Watch = Watch.MOMENTS) -> Trace | None:
         """A forward with the norms in training mode; seeds are reset so that nothing but the norms differs."""
         if not self.has_norms_of_two_modes:
             self.training_why = "no norm here depends on the mode"
@@ -282,7 +286,7 @@ class Experiment:
             self.training_why = "its norms cannot be put into training mode"
         else:
             try:
-                return self._planned(name, batch, Mode.TRAINING_NORMS, Watch.MOMENTS, seed=self.seed)
+                return self._planned(name, batch, Mode.TRAINING_NORMS, watch, seed=self.seed)
             except RunError as error:
                 self.training_why = str(error)
         return None

@@ -41,7 +41,9 @@ def received(experiment: Experiment) -> list[Received]:
     one, other = experiment.training, experiment.training_swapped
     if one is None:
         return []
-    forwards = [(one, _own_rows(experiment)), *([] if other is None else [(other, _new_rows(experiment))])]
+    forwards = [(one, _own_rows(experiment))]
+    if other is not None and other.norm_calls:
+        forwards.append((other, _new_rows(experiment)))
     size = experiment.feed.base.size
     owners = _owners(experiment.session.part.layers)
     grouped: dict[str, list[NormCall]] = {}

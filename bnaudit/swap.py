@@ -133,7 +133,7 @@ def _swap(
         floating=any(True for _ in floating_rows(base, experiment.axes, rows)),
         mixing=place.places,
         located=place.found,
-        smallest_set=_smallest_set(experiment) if leaks else None,
+        smallest_set=_smallest_set(experiment) if leaks and not _is_told_by_norms(place) else None,
         batch_size=feed.base.size,
         companions=feed.base.size - len(feed.base.anchors),
         seeded=experiment.random,
@@ -147,6 +147,11 @@ def alone_shift(experiment: Experiment) -> Shift | None:
         return None
     pairs = ((experiment.feed.alone_row, 0),)
     return shift(experiment.base, experiment.alone, experiment.axes, pairs)
+
+
+def _is_told_by_norms(place: Location) -> bool:
+    """Whether all that mixes are norms whose own statistics are passed by: BN401 says so, and needs no smallest set."""
+    return bool(place.places) and all(each.is_norm and not each.by_configuration for each in place.places)
 
 
 def _smallest_set(experiment: Experiment) -> int | None:

@@ -31,7 +31,16 @@ def test_a_norm_that_uses_the_batch_fails_and_is_named() -> None:
     swap, answer = decided(net=Net(leaky=frozenset({"two"})))
     assert answer.outcome is Outcome.FAILED and swap.leaks is True
     assert [(place.layer, place.is_norm, place.first) for place in swap.mixing] == [("two", True, True)]
-    assert swap.smallest_set == 1 and swap.alone is not None and not swap.alone.exact
+    assert swap.alone is not None and not swap.alone.exact
+
+
+def test_how_many_companions_it_takes_is_found_where_the_norm_alone_does_not_tell() -> None:
+    leaky = frozenset({"two"})
+    told, _ = decided(net=Net(leaky=leaky))
+    assert told.smallest_set is None
+    meant, _ = decided(net=Net(leaky=leaky, by_configuration=leaky))
+    other, _ = decided(net=Net(batch_spread=0.5))
+    assert meant.smallest_set == other.smallest_set == 1
 
 
 def test_every_mixing_norm_is_named_behind_the_first_one_too() -> None:
