@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 
 demo: $(VENV)/.installed
 	$(BIN)/bnaudit inspect sample_models/ || test $$? -eq 1
-	$(BIN)/bnaudit inspect sample_models/healthy/state_dict.pt
+	$(BIN)/bnaudit inspect sample_models/healthy/state_dict.pt --model sample_models/digits.py:build --inputs sample_models/digits.npz
 	$(BIN)/bnaudit inspect sample_models/defects/frozen_but_updating.pt || test $$? -eq 1
 
 test: $(VENV)/.dev
