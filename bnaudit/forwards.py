@@ -92,6 +92,7 @@ class Forwards:
     def _may_begin(self, name: str) -> None:
         made = self.planned_count + self.extra_count
         if self._budget is not None and self._clock() - self._begin > self._budget:
-            what = f"the budget of {self._budget:g} s was spent after {made} forwards"
+            count = "1 forward" if made == 1 else f"{made} forwards"
+            what = f"the budget of {self._budget:g} s was spent after {count}"
             raise BudgetSpent(what, where=name, remedy="raise --budget")
         self._progress.forward(name, made + 1, max(self._expected() + self.extra_count, made + 1))

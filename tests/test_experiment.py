@@ -133,3 +133,10 @@ def test_a_ninth_further_forward_is_refused() -> None:
         experiment.extra("more", experiment.feed.base)
     with pytest.raises(BudgetSpent, match="8 further forwards were used"):
         experiment.extra("more", experiment.feed.base)
+
+
+def test_a_budget_says_in_words_how_far_it_went() -> None:
+    ticks = iter((0.0, 0.0, 9.0))
+    short = Experiment(FakeSession(), FakeFeed(), options=RunOptions(budget=1.0), clock=lambda: next(ticks))
+    with pytest.raises(BudgetSpent, match=r"the budget of 1 s was spent after 1 forward \("):
+        _ = short.base
