@@ -140,3 +140,11 @@ def test_a_budget_says_in_words_how_far_it_went() -> None:
     short = Experiment(FakeSession(), FakeFeed(), options=RunOptions(budget=1.0), clock=lambda: next(ticks))
     with pytest.raises(BudgetSpent, match=r"the budget of 1 s was spent after 1 forward \("):
         _ = short.base
+
+
+@pytest.mark.parametrize(("size", "watch"), [(16, Watch.MOMENTS), (4, Watch.NOTHING)])
+def test_samples_too_few_to_decide_are_run_for_their_outputs_alone(size: int, watch: Watch) -> None:
+    experiment, session = everything(feed=FakeFeed(size))
+    assert (experiment.feed.samples >= 8) is (size == 16)
+    training = [run["watch"] for run in session.runs if run["mode"] is Mode.TRAINING_NORMS]
+    assert training == [Watch.MOMENTS, watch]

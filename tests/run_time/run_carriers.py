@@ -8,8 +8,9 @@ import io
 import logging
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -133,3 +134,27 @@ def _session(path: Path) -> Call:
         return session.run(None, dict(zip(names, (value.numpy() for value in inputs), strict=True)))[0]
 
     return run
+
+
+class Written(Protocol):
+    """What is put into carriers: a defect or a control."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def build(self) -> Callable[[], nn.Module]: ...
+
+    @property
+    def inputs(self) -> Callable[[], Inputs]: ...
+
+
+@cache
+def written(subject: Written, carrier: str, folder: Path) -> Any:
+    """The live module, or the file; made once for all tests of it."""
+    net = subject.build()
+    if carrier == "live":
+        return net
+    place = folder / f"{subject.name}, {carrier}"
+    place.mkdir()
+    return write(carrier, net, tuple(value[:8].clone() for value in subject.inputs()), place)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 from run_time.planted import PLANTED, Planted
-from run_time.run_carriers import write
+from run_time.run_carriers import written
 from run_time.subjects_of_runs import audited, failed, fitted, images, loud, stands_at
 from run_time.symptoms import SYMPTOMS
 
@@ -20,17 +18,6 @@ CASES = [
     for planted in PLANTED
     for carrier in planted.carriers
 ]
-
-
-@cache
-def written(planted: Planted, carrier: str, folder: Path) -> Any:
-    """The live module, or the file; made once for both tests."""
-    net = planted.build()
-    if carrier == "live":
-        return net
-    place = folder / f"{planted.name}, {carrier}"
-    place.mkdir()
-    return write(carrier, net, tuple(value[:8].clone() for value in planted.inputs()), place)
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
-from run_time.run_carriers import write
+from run_time.run_carriers import written
 from run_time.running_controls import CONTROLS, Control
 from run_time.subjects_of_runs import audited, failed, loud, undecided
 from run_time.symptoms import SYMPTOMS
@@ -19,17 +17,6 @@ CASES = [
 ]
 QUIET = [case for case in CASES if case.values[0].quiet and case.values[1] in ("live", "onnx")]
 NOISE = {"float16": 5e-3, "bfloat16": 3e-2}
-
-
-@cache
-def written(control: Control, carrier: str, folder: Path) -> Any:
-    """The live module, or the file; made once for both tests."""
-    net = control.build()
-    if carrier == "live":
-        return net
-    place = folder / f"{control.name}, {carrier}"
-    place.mkdir()
-    return write(carrier, net, tuple(value[:8].clone() for value in control.inputs()), place)
 
 
 @pytest.fixture(scope="module")

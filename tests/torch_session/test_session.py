@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from typing import Any
 
@@ -345,3 +346,21 @@ class TestWrappers:
         with session_of(digits.build()) as session:
             assert not session.has_production_form
             assert session.runner.startswith("PyTorch 2.")
+
+
+def test_no_garbage_is_collected_inside_a_forward_and_what_the_user_set_is_kept() -> None:
+    class Asking(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen.append(gc.isenabled())
+            return x
+
+    seen: list[bool] = []
+    for enabled in (True, False):
+        (gc.enable if enabled else gc.disable)()
+        try:
+            with opened(None, None, RunOptions(model=Asking())) as session:
+                session.run(Batch(args=(np.zeros((2, 3), "float32"),), size=2, anchors=(0,)))
+            assert gc.isenabled() is enabled
+        finally:
+            gc.enable()
+    assert seen == [False, False]
