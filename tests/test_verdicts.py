@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 from builders import batch_norm, description, part
+from measured import measured
 
 from bnaudit.description import Carrier, Gap, GraphInput, HiddenModule, Part
-from bnaudit.measurement import Answer, Measured, Unmeasured
+from bnaudit.measurement import Answer, Unmeasured
 from bnaudit.measuring import Run
 from bnaudit.records import replace
 from bnaudit.results import Confidence, Finding, Outcome, Question, Severity, Verdict
@@ -151,20 +152,7 @@ def test_without_a_run_the_gap_is_never_decided(carrier: Carrier) -> None:
 
 
 def ran(*answers: Answer, unmeasured: tuple[Unmeasured, ...] = ()) -> Run:
-    measured = Measured(
-        runner="PyTorch 2.13.0",
-        inputs="x.npy, 29 samples",
-        synthetic=False,
-        batch_size=16,
-        anchors=4,
-        samples=29,
-        forwards=7,
-        extra_forwards=0,
-        seconds=0.1,
-        measurements=answers,
-        unmeasured=unmeasured,
-    )
-    return Run(None, measured)
+    return Run(None, measured(*answers, unmeasured=unmeasured))
 
 
 def answer(question: Question, outcome: Outcome, reason: str = "measured") -> Answer:

@@ -8,9 +8,10 @@ from typing import Any
 
 import jsonschema
 import pytest
+from measured import measured
 
 import bnaudit
-from bnaudit.measurement import Measured, Shift, Swap
+from bnaudit.measurement import Shift, Swap
 from bnaudit.records import replace
 from bnaudit.reports import View
 from bnaudit.reports.json import RENDERER
@@ -67,20 +68,15 @@ def test_the_exit_code_follows_the_threshold(make_report: Make, healthy: Audit, 
 
 
 def test_what_a_run_showed_or_why_there_was_none_is_written(make_report: Make, healthy: Audit, validator: Any) -> None:
-    measured = Measured(
-        runner="PyTorch 2.13.0",
+    shown = measured(
+        Swap(other=Shift(exact=True), scaled=None),
         inputs="digits.npz, 29 of 360 samples",
-        synthetic=False,
-        batch_size=16,
-        anchors=4,
         samples=29,
         forwards=7,
         extra_forwards=2,
-        seconds=0.8,
-        measurements=(Swap(other=Shift(exact=True), scaled=None),),
     )
     asked = replace(healthy, not_run="ValueError at net.py:7", run_needs="--inputs", run_failed=True)
-    written = document(make_report(replace(healthy, measured=measured), asked, interrupted=True))
+    written = document(make_report(replace(healthy, measured=shown), asked, interrupted=True))
     validator.validate(written)
     ran, failed = written["artifacts"]
     assert (ran["measured"]["forwards"], ran["measured"]["measurements"][0]["type"]) == (7, "swap")
