@@ -196,6 +196,8 @@ def conclude(
         not_run=ran.why_not,
         run_needs=ran.needs,
         run_failed=ran.failed,
+        fail_on=settings.fail_on,
+        required=settings.require,
     )
 
 
@@ -254,10 +256,14 @@ def _is_intended(
 
 
 def _finding(rule: Rule, hit: Hit, artifact: Artifact, settings: Settings, intended: bool) -> Finding:
-    severity = settings.cap(hit.severity or rule.severity, hit.confidence)
+    own = settings.severity(rule.id, hit.severity or rule.severity)
+    severity = settings.cap(own, hit.confidence)
     fails = hit.settles if hit.settles is not None else severity >= Severity.WARNING and not hit.undecided
+    fingerprint = _fingerprint(rule.id, hit)
+    acceptance = settings.acceptance(rule.id, hit.layer, fingerprint, artifact.path)
     if intended:
-        severity, fails = Severity.NOTE, False
+        severity, acceptance = Severity.NOTE, None
+    excused = intended or (acceptance is not None and not acceptance.expired)
     return Finding(
         rule=rule.id,
         name=rule.name,
@@ -272,10 +278,11 @@ def _finding(rule: Rule, hit: Hit, artifact: Artifact, settings: Settings, inten
         advice=hit.advice,
         channels=hit.channels,
         question=rule.question,
-        fails=fails,
-        undecided="" if intended else hit.undecided,
+        fails=fails and not excused,
+        undecided="" if excused else hit.undecided,
         intended=intended,
-        fingerprint=_fingerprint(rule.id, hit),
+        acceptance=acceptance,
+        fingerprint=fingerprint,
     )
 
 

@@ -23,8 +23,8 @@ def inspect(paths: Sequence[str], format: str, settings: Settings) -> int:
     chosen = renderer(format)
     with _stdout_kept_clean(), ProgressBar() as bar:
         report = audit(paths or None, settings, bar)
-    write(chosen.render(report, view(in_full=settings.all_layers, fail_on=settings.fail_on)))
-    return report.exit_code(settings.fail_on)
+    write(chosen.render(report, view(in_full=settings.all_layers)))
+    return report.exit_code()
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from bnaudit.results import Report, Severity
+from bnaudit.results import Report
 
 WIDTH = 100
 """Characters of a line; a notebook's cell holds about 120."""
@@ -35,7 +35,7 @@ def html(report: Report) -> str:
         emoji=False,
         highlight=False,
     )
-    whole_report(console, report, in_full=False, fail_on=Severity.ERROR)
+    whole_report(console, report, in_full=False, show_accepted=False)
     # A dim text is drawn half-way between the theme's two ends: both the same grey, whatever page it stands on.
     ansi = [_GREY, _RED, _GREEN, _YELLOW, _CYAN, _CYAN, _CYAN, _GREY]
     theme = TerminalTheme(_GREY, _GREY, ansi, ansi)

@@ -6,7 +6,6 @@ import os
 import sys
 
 from bnaudit.reports import View
-from bnaudit.results import Severity
 
 
 def write(text: str) -> None:
@@ -22,11 +21,11 @@ def write(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def view(*, in_full: bool = False, fail_on: Severity = Severity.ERROR) -> View:
+def view(*, in_full: bool = False, show_accepted: bool = False) -> View:
     """How the user looks at stdout; `NO_COLOR`, `FORCE_COLOR` and `COLUMNS` are obeyed."""
     color = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     color = (color or bool(os.environ.get("FORCE_COLOR"))) and not os.environ.get("NO_COLOR")
-    return View(width=_width(), color=color, in_full=in_full, fail_on=fail_on)
+    return View(width=_width(), color=color, in_full=in_full, show_accepted=show_accepted)
 
 
 def _width() -> int:

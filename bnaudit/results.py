@@ -109,6 +109,28 @@ class Hit(Record):
     """Whether it fails the rule's question; None: when its severity is warning or error."""
 
 
+class Acceptance(Record):
+    """What the user knows of and accepts: a finding that it fits stays in the report and fails nothing."""
+
+    source: str
+    """Where it is written: `bnaudit.toml: accept[0]`, or the path of a baseline."""
+    rule: str
+    """Prefix of rule ids."""
+    reason: str = ""
+    until: str = ""
+    """The last day on which it holds, `2027-01-31`; "": no end."""
+    expired: bool = False
+    """`until` has passed: what it fits is a finding again, and says so."""
+    layer: str = "*"
+    """Shell pattern of layer or module names; findings on a whole artifact need `*`."""
+    artifact: str = "*"
+    """Shell pattern of paths, relative to `root`."""
+    root: str = ""
+    """Folder of the file that it is written in."""
+    fingerprint: str = ""
+    """Of the one finding that a baseline means; "": whatever fits the patterns."""
+
+
 class Finding(Record):
     """A hit with its rule, artifact and fingerprint. `severity` is capped by the confidence."""
 
@@ -132,6 +154,13 @@ class Finding(Record):
     """Survives retraining: made of rule, part and layer without wrapper prefixes, never of numbers or paths."""
     intended: bool = False
     """The settings say that it is meant to be so: a note, whatever its severity was, that fails nothing."""
+    acceptance: Acceptance | None = None
+    """By which the user accepts it, or did until a day that has passed."""
+
+    @property
+    def accepted(self) -> bool:
+        """Known and accepted: it keeps its severity and fails nothing."""
+        return self.acceptance is not None and not self.acceptance.expired
 
 
 class Skipped(Record):
@@ -196,6 +225,31 @@ class Audit(Record, eq=False):
     """What to give or allow so that it is."""
     run_failed: bool = False
     """It should have run, with what the user gave, and could not: exit code 2."""
+    fail_on: Severity = Severity.ERROR
+    """Lowest severity that fails this artifact."""
+    required: tuple[Question, ...] = ()
+    """Questions that have to pass for this artifact."""
+
+    @property
+    def open_findings(self) -> tuple[Finding, ...]:
+        """Those that nobody accepted, worst first."""
+        return tuple(finding for finding in self.findings if not finding.accepted)
+
+    @property
+    def undecided(self) -> tuple[Verdict, ...]:
+        """Required verdicts that are inconclusive or not checked."""
+        decided = (Outcome.PASSED, Outcome.FAILED)
+        return tuple(v for v in self.verdicts if v.question in self.required and v.outcome not in decided)
+
+    @property
+    def exit_code(self) -> int:
+        """What this artifact alone gives: 2 failed or not run, 1 findings, 3 not looked at or not decided, 0."""
+        if self.failed or self.run_failed:
+            return 2
+        refused = any(v.question in self.required and v.outcome is Outcome.FAILED for v in self.verdicts)
+        if refused or any(finding.severity >= self.fail_on for finding in self.open_findings):
+            return 1
+        return 3 if self.undecided or not self.looked else 0
 
     @property
     def looked(self) -> bool:
@@ -216,6 +270,17 @@ class Unaudited(Record):
     error: bool
 
 
+class Unmatched(Record):
+    """Something in the settings, or in a baseline, that fits nothing in what was audited."""
+
+    key: str
+    """Its place: `bnaudit.toml: intended.BN302`."""
+    why: str
+    """One sentence with what to do."""
+    error: bool
+    """A pattern that is probably mistyped (exit code 2); else an accepted finding that is gone."""
+
+
 class Report(Record, eq=False):
     """All that a renderer gets."""
 
@@ -229,6 +294,12 @@ class Report(Record, eq=False):
     interrupted: bool = False
     """The user stopped it (Ctrl-C): what was found so far."""
 
+    gate: bool = False
+    """A gate: an artifact that was named or met and not audited does not pass."""
+    exit_zero: bool = False
+    """A gate for information only: findings and undecided verdicts do not fail it."""
+    unmatched: tuple[Unmatched, ...] = ()
+
     @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings of all artifacts."""
@@ -236,22 +307,27 @@ class Report(Record, eq=False):
 
     @property
     def worst(self) -> Severity | None:
-        """The highest severity found, None without findings."""
-        return max((finding.severity for finding in self.findings), default=None)
+        """The highest severity found and not accepted, None without findings."""
+        return max((finding.severity for audit in self.audits for finding in audit.open_findings), default=None)
 
-    def exit_code(self, fail_on: Severity = Severity.ERROR) -> int:
-        """0 nothing at or above `fail_on`; 1 findings; 2 unreadable or failed; 3 nothing checked; 130 interrupted."""
+    @property
+    def looked(self) -> bool:
+        """Whether anything was checked, in every artifact that was audited."""
+        return bool(self.audits) and all(audit.looked for audit in self.audits)
+
+    def exit_code(self) -> int:
+        """0 passed; 1 findings; 2 unreadable, failed or mistyped; 3 not checked or not decided; 130 interrupted.
+
+        2 goes before 1, 1 before 3. Never 0 when nothing was looked at.
+        """
         if self.interrupted:
             return 130
-        if any(entry.error for entry in self.unaudited) or any(
-            audit.failed or audit.run_failed for audit in self.audits
-        ):
-            return 2
-        if self.worst is not None and self.worst >= fail_on:
-            return 1
-        if not self.audits or not all(audit.looked for audit in self.audits):
-            return 3
-        return 0
+        codes = {audit.exit_code for audit in self.audits}
+        codes |= {2 for unread in self.unaudited if unread.error} | {2 for entry in self.unmatched if entry.error}
+        if not self.audits or (self.gate and self.unaudited):
+            codes.add(3)
+        code = next((worst for worst in (2, 1, 3) if worst in codes), 0)
+        return 0 if self.exit_zero and code != 2 and self.looked else code
 
     def __repr__(self) -> str:
         counted = []

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from pathlib import Path
 from types import MappingProxyType
 
 from bnaudit.caps import Caps
 from bnaudit.errors import UsageError
 from bnaudit.layer_names import strip_wrappers
 from bnaudit.records import Record
-from bnaudit.results import Confidence, Severity
+from bnaudit.results import Acceptance, Confidence, Question, Severity
 from bnaudit.run_options import RunOptions
 
 
@@ -32,6 +34,12 @@ class Settings(Record, eq=False):
     """Rule id → limit name → value, in place of the rule's own."""
     intended: tuple[tuple[str, str], ...] = ()
     """(prefix of rule ids, shell pattern of layer or module names): what is meant to be so (`BN302`, `prenet.*`)."""
+    severities: Mapping[str, Severity] = MappingProxyType({})
+    """Prefix of rule ids → severity of what they find, before the confidence caps it; the longest prefix holds."""
+    require: tuple[Question, ...] = ()
+    """Questions that have to be decided, and passed."""
+    accept: tuple[Acceptance, ...] = ()
+    """Findings that are known and fail nothing; the first that fits and has not expired holds."""
     caps: Caps = Caps()
     run: RunOptions = RunOptions()
 
@@ -54,10 +62,41 @@ class Settings(Record, eq=False):
             id.startswith(rule) and any(fnmatchcase(name, pattern) for name in names) for rule, pattern in self.intended
         )
 
+    def severity(self, id: str, own: Severity) -> Severity:
+        """The severity of what this rule finds, in place of its own."""
+        fitting = [prefix for prefix in self.severities if id.startswith(prefix)]
+        return self.severities[max(fitting, key=len)] if fitting else own
+
+    def acceptance(self, id: str, layer: str | None, fingerprint: str, artifact: str) -> Acceptance | None:
+        """By which a finding is accepted; one that has expired only when no other fits."""
+        fitting = [each for each in self.accept if _fits(each, id, layer, fingerprint, artifact)]
+        return min(fitting, key=lambda each: each.expired, default=None)
+
     def cap(self, severity: Severity, confidence: Confidence) -> Severity:
         """The severity that a finding of this confidence may have."""
         below = self.min_confidence - confidence
         return severity if below <= 0 else min(severity, Severity(max(Severity.ERROR - below, Severity.NOTE)))
+
+
+def _fits(each: Acceptance, id: str, layer: str | None, fingerprint: str, artifact: str) -> bool:
+    if not id.startswith(each.rule) or (each.fingerprint and each.fingerprint != fingerprint):
+        return False
+    names = {layer, strip_wrappers(layer)} if layer is not None else {""}
+    return any(fnmatchcase(name, each.layer) for name in names) and is_at(artifact, each.artifact, each.root)
+
+
+def is_at(artifact: str, pattern: str, root: str) -> bool:
+    """Whether an artifact's path fits a pattern of paths below the folder `root`, `/` between folders on any system.
+
+    A pattern fits a folder's content too: `models` stands for all in it, as `models/*` does.
+    """
+    path = Path(artifact).absolute()
+    try:
+        below = os.path.relpath(path, root or os.curdir)
+    except ValueError:  # another drive
+        below = str(path)
+    name, pattern = below.replace(os.sep, "/"), pattern.rstrip("/").removeprefix("./")
+    return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}/*")
 
 
 def check_selectors(selectors: Iterable[str], ids: Iterable[str]) -> tuple[str, ...]:

@@ -55,13 +55,13 @@ def _verdict(
 ) -> Verdict:
     about = [finding for finding in findings if finding.question is question]
     failing = [finding for finding in about if finding.fails]
-    intended = [finding for finding in about if finding.intended]
+    excused = [finding for finding in about if finding.intended or finding.accepted]
     measured = _measured(question, ran.measured) if ran is not None and ran.measured is not None else None
     if failing:
         return Verdict(question=question, outcome=Outcome.FAILED, reason=_by_rule(failing))
     if measured is not None and measured[0] is Outcome.FAILED:
-        # A leak that another question's finding explains stays a leak; only what was all intended is excused.
-        if not intended or any(finding.fails for finding in findings):
+        # A leak that another question's finding explains stays a leak; what was all intended or accepted is excused.
+        if not excused or any(finding.fails for finding in findings):
             return Verdict(question=question, outcome=Outcome.FAILED, reason=measured[1])
         measured = (Outcome.PASSED, "", "")
     open_points = list(dict.fromkeys(finding.undecided for finding in about if finding.undecided))
@@ -70,9 +70,15 @@ def _verdict(
     outcome, reason, needs = _answer(question, description, measured, ran)
     if outcome is Outcome.PASSED:
         outcome, reason, needs = _withheld(question, description, unselected) or (outcome, reason, needs)
-    if outcome is Outcome.PASSED and intended:
-        reason = f"except as intended: {_by_rule(intended)}"
+    if outcome is Outcome.PASSED and excused:
+        reason = _excuse(excused)
     return Verdict(question=question, outcome=outcome, reason=reason, needs=needs)
+
+
+def _excuse(findings: Sequence[Finding]) -> str:
+    """What passes only because the settings mean it, or the user accepts it."""
+    kinds = {"intended": [f for f in findings if f.intended], "accepted": [f for f in findings if not f.intended]}
+    return "; ".join(f"except as {word}: {_by_rule(about)}" for word, about in kinds.items() if about)
 
 
 def _measured(question: Question, measured: Measured) -> _Answer | None:

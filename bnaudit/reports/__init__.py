@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from bnaudit.errors import UsageError
 from bnaudit.plugins import load, names
-from bnaudit.results import Report, Severity
+from bnaudit.results import Report
 
 
 class View(NamedTuple):
@@ -23,7 +23,8 @@ class View(NamedTuple):
     color: bool = False
     in_full: bool = False
     """Every layer in its own row, and notes with their whole text."""
-    fail_on: Severity = Severity.ERROR
+    show_accepted: bool = False
+    """List the accepted findings too, not only their number."""
 
 
 class Renderer(NamedTuple):

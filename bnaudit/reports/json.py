@@ -9,7 +9,7 @@ from typing import Any
 from bnaudit.description import CUMULATIVE, Cumulative, NormLayer, Part, StoredTensor
 from bnaudit.json_numbers import number
 from bnaudit.reports import Renderer, View
-from bnaudit.results import Audit, Finding, LedgerRow, Report
+from bnaudit.results import Acceptance, Audit, Finding, LedgerRow, Report
 from bnaudit.run_objects import run_object
 
 SCHEMA = "bnaudit.report/1"
@@ -22,12 +22,14 @@ def render(report: Report, view: View) -> str:
     document = {
         "schema": SCHEMA,
         "version": report.version,
-        "exit_code": report.exit_code(view.fail_on),
+        "exit_code": report.exit_code(),
         "interrupted": report.interrupted,
-        "fail_on": view.fail_on.label,
+        "gate": report.gate,
+        "exit_zero": report.exit_zero,
         "artifacts": [_audit(audit) for audit in report.audits],
         "not_audited": [{"path": u.path, "reason": u.why, "error": u.error} for u in report.unaudited],
         "other_files": report.other_files,
+        "unmatched": [{"key": u.key, "reason": u.why, "error": u.error} for u in report.unmatched],
         "rules": dict(report.rules or {}),
     }
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
@@ -42,6 +44,9 @@ def _audit(audit: Audit) -> dict[str, Any]:
         "size": artifact.size,
         "bytes_read": artifact.bytes_read,
         "producer": artifact.producer,
+        "exit_code": audit.exit_code,
+        "fail_on": audit.fail_on.label,
+        "required": [question.value for question in audit.required],
         "steps": description.steps,
         "has_optimizer": description.has_optimizer,
         "steps_name": description.steps_name,
@@ -96,7 +101,18 @@ def finding_object(finding: Finding) -> dict[str, Any]:
         "channels": list(finding.channels),
         "question": finding.question.value if finding.question is not None else None,
         "intended": finding.intended,
+        "accepted": finding.accepted,
+        "acceptance": _acceptance(finding.acceptance) if finding.acceptance is not None else None,
         "fingerprint": finding.fingerprint,
+    }
+
+
+def _acceptance(acceptance: Acceptance) -> dict[str, Any]:
+    return {
+        "source": acceptance.source,
+        "reason": acceptance.reason,
+        "until": acceptance.until or None,
+        "expired": acceptance.expired,
     }
 
 

@@ -24,7 +24,7 @@ def render(report: Report, view: View) -> str:
         emoji=False,
         highlight=False,
     )
-    whole_report(console, report, view.in_full, view.fail_on)
+    whole_report(console, report, view.in_full, view.show_accepted)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from bnaudit.name_patterns import Universe, compress
 from bnaudit.printable import printable
 from bnaudit.results import Audit, Finding, Severity
-from bnaudit.terminal.amounts import number
+from bnaudit.terminal.amounts import number, plural
 from bnaudit.terminal.ledger_table import part_names
 from bnaudit.terminal.skipped_checks import skipped_checks
 from bnaudit.terminal.styles import SEVERITY_STYLES
@@ -20,28 +20,34 @@ PLACES_SHOWN = 6
 """Lines of places under one finding before the rest is counted; `--all-layers` shows all."""
 
 
-def findings(console: Console, audit: Audit, in_full: bool, with_skipped: bool = True) -> None:
-    """Print the findings, and what broke or did not run."""
+def findings(
+    console: Console, audit: Audit, in_full: bool, show_accepted: bool = False, with_skipped: bool = True
+) -> None:
+    """Print the findings, the number of those accepted or themselves too, and what broke or did not run."""
     named = [layer.name for _, layer in audit.description.layers]
     named += [other.name for part in audit.description.parts for other in part.mode_dependent]
     names = Universe(named)
-    groups: dict[tuple[str, Severity, str, bool], list[Finding]] = {}
-    for finding in audit.findings:
-        groups.setdefault((finding.rule, finding.severity, finding.advice, finding.intended), []).append(finding)
+    groups: dict[tuple[str, Severity, str, bool, str], list[Finding]] = {}
+    shown = audit.findings if show_accepted else audit.open_findings
+    for finding in shown:
+        kind = (finding.rule, finding.severity, finding.advice, finding.intended, _standing(finding))
+        groups.setdefault(kind, []).append(finding)
     notes = []
-    for (_, severity, _, _), members in groups.items():
+    for (_, severity, *_), members in groups.items():
         if severity is Severity.NOTE and not in_full:
             notes.append(members)
         else:
             _group(console, members, names, in_full)
     for members in notes:
         _note_line(console, members, names)
+    if hidden := len(audit.findings) - len(shown):
+        console.print(Text(f"{plural(hidden, 'accepted finding')} (--show-accepted lists them)", style="dim"))
     for failed in audit.failed:
         broken = printable(f"internal failure in {failed.rule} {failed.name}: {failed.error}".replace("  ", " "))
         console.print(Text(broken, style="bold red"))
     if with_skipped:
         skipped_checks(console, audit, in_full)
-    if notes or audit.failed or (with_skipped and audit.skipped):
+    if notes or hidden or audit.failed or (with_skipped and audit.skipped):
         console.print()
 
 
@@ -55,6 +61,8 @@ def _group(console: Console, members: Sequence[Finding], names: Universe, in_ful
     if first.confidence.label != "high":
         title.append(f"  ({first.confidence.label} confidence)", style="dim")
     console.print(title)
+    if standing := _standing(first):
+        console.print(Padding(Text(standing, style="dim" if first.accepted else ""), (0, 0, 0, 2)))
     lines = _places(members, names)
     shown = lines if in_full else lines[:PLACES_SHOWN]
     for line in shown:
@@ -64,6 +72,18 @@ def _group(console: Console, members: Sequence[Finding], names: Universe, in_ful
     advice = Text("→ ", style="bold")
     advice.append(printable(first.advice))
     console.print(Padding(advice, (0, 0, 1, 2)))
+
+
+def _standing(finding: Finding) -> str:
+    """By what it is accepted, or no longer is; "" for most."""
+    accepted = finding.acceptance
+    if accepted is None:
+        return ""
+    reason = f" ({printable(accepted.reason)})" if accepted.reason else ""
+    if accepted.expired:
+        return f"was accepted until {accepted.until}{reason}: {printable(accepted.source)}"
+    until = f" until {accepted.until}" if accepted.until else ""
+    return f"accepted{until}{reason}: {printable(accepted.source)}"
 
 
 def _places(members: Sequence[Finding], names: Universe) -> list[Text]:

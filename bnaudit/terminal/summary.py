@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from bnaudit.printable import printable
-from bnaudit.results import Outcome, Question, Report, Severity
+from bnaudit.results import Outcome, Question, Report
 from bnaudit.terminal.amounts import counts, plural
+from bnaudit.terminal.exit_meaning import meaning, open_findings
 from bnaudit.terminal.styles import OUTCOME_STYLES, SEVERITY_STYLES
 
 _SIGNS = {Outcome.PASSED: "+", Outcome.FAILED: "-", Outcome.INCONCLUSIVE: "?", Outcome.NOT_CHECKED: "."}
@@ -29,7 +30,7 @@ def summary(console: Console, report: Report) -> None:
         table.add_column("verdicts", no_wrap=True)
         for audit in report.audits:
             found = Text(", ").join(
-                Text(counted, SEVERITY_STYLES[severity]) for severity, counted in counts(audit.findings)
+                Text(counted, SEVERITY_STYLES[severity]) for severity, counted in counts(audit.open_findings)
             )
             signs = Text(" ").join(Text(_SIGNS[v.outcome], OUTCOME_STYLES[v.outcome]) for v in audit.verdicts)
             table.add_row(printable(_below(audit.artifact.path, folder)), found, signs)
@@ -62,16 +63,19 @@ def _below(path: str, folder: str) -> str:
     return str(Path(path).relative_to(folder)) if folder and Path(path).is_relative_to(folder) else path
 
 
-def last_line(console: Console, report: Report, fail_on: Severity) -> None:
+def unmatched(console: Console, report: Report) -> None:
+    """Print what in the settings or in a baseline fits nothing."""
+    for entry in report.unmatched:
+        line = Text("error " if entry.error else "stale ", style="bold red" if entry.error else "yellow")
+        line.append(f"{printable(entry.key)}: ", style="bold").append(printable(entry.why))
+        console.print(line)
+
+
+def last_line(console: Console, report: Report) -> None:
     """Print what was found in all and the exit code with its meaning."""
-    code = report.exit_code(fail_on)
-    meaning = {
-        0: f"nothing at or above {fail_on.label}",
-        1: f"findings at or above {fail_on.label}",
-        2: "something could not be read or run, or failed",
-        3: "nothing was checked",
-        130: "interrupted, this is what was found so far",
-    }[code]
-    total = ", ".join(counted for _, counted in counts(report.findings)) or "no findings"
-    line = Text(f"{total} · exit {code}: {meaning}", style="bold" if code else "")
+    code = report.exit_code()
+    total = ", ".join(counted for _, counted in counts(open_findings(report))) or "no findings"
+    if accepted := len(report.findings) - len(open_findings(report)):
+        total += f", {accepted} accepted"
+    line = Text(f"{total} · exit {code}: {meaning(report)}", style="bold" if code else "")
     console.print(line)

@@ -9,15 +9,17 @@ from bnaudit.terminal.finding_groups import findings
 from bnaudit.terminal.ledger_table import ledger
 from bnaudit.terminal.run_lines import run_lines
 from bnaudit.terminal.skipped_checks import skipped_everywhere
-from bnaudit.terminal.summary import last_line, summary
+from bnaudit.terminal.summary import last_line, summary, unmatched
 from bnaudit.terminal.verdict_lines import alarms, heading, verdicts
 
 
-def whole_report(console: Console, report: Report, in_full: bool, fail_on: Severity) -> None:
+def whole_report(console: Console, report: Report, in_full: bool, show_accepted: bool) -> None:
     """Print everything about one artifact; of many, the notable ones, a summary, and what did not run."""
     alone = len(report.audits) == 1
     for audit in report.audits:
-        if not (alone or in_full or _is_notable(audit)):
+        if not (
+            alone or in_full or _is_notable(audit) or (show_accepted and len(audit.findings) > len(audit.open_findings))
+        ):
             continue
         heading(console, audit)
         if alone or in_full:
@@ -27,14 +29,15 @@ def whole_report(console: Console, report: Report, in_full: bool, fail_on: Sever
             ledger(console, audit)
         elif audit.run_failed:
             run_lines(console, audit)
-        findings(console, audit, in_full, with_skipped=alone or in_full)
+        findings(console, audit, in_full, show_accepted, with_skipped=alone or in_full)
     if len(report.audits) + len(report.unaudited) > 1 or not report.audits:
         summary(console, report)
     if not alone and not in_full:
         skipped_everywhere(console, report)
-    last_line(console, report, fail_on)
+    unmatched(console, report)
+    last_line(console, report)
 
 
 def _is_notable(audit: Audit) -> bool:
-    worst = max((finding.severity for finding in audit.findings), default=Severity.NOTE)
-    return worst >= Severity.WARNING or bool(audit.failed) or audit.run_failed or not audit.looked
+    worst = max((finding.severity for finding in audit.open_findings), default=Severity.NOTE)
+    return worst >= Severity.WARNING or audit.exit_code != 0

@@ -20,14 +20,14 @@ from bnaudit.errors import UsageError
 from bnaudit.plugins import names
 from bnaudit.records import replace
 from bnaudit.reports import Renderer, View, renderer
-from bnaudit.results import Audit, Failed, Report, Severity, Skipped, Unaudited
+from bnaudit.results import Audit, Failed, Report, Skipped, Unaudited
 from bnaudit.rules import rules
 from bnaudit.settings import Settings
 
 Make = Callable[..., Report]
 RENDERERS = tuple(renderer(name) for name in names("bnaudit.reports"))
 RULES = tuple(rules())
-VIEWS = (View(), View(width=40, color=True), View(width=200, in_full=True, fail_on=Severity.NOTE))
+VIEWS = (View(), View(width=40, color=True), View(width=200, in_full=True, show_accepted=True))
 
 CONTROLS = "\x1b[2J\r\n\x07\x08\x7f\x85\x9b\u200f\u2028\u202e\u2066\ufeff\udc9b"
 """What clears a screen, rings, moves the cursor, ends a line or turns the direction of writing."""

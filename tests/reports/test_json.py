@@ -63,7 +63,10 @@ def test_findings_are_objects_with_every_field(make_report: Make, faulty: Audit)
 
 def test_the_exit_code_follows_the_threshold(make_report: Make, healthy: Audit, faulty: Audit) -> None:
     assert document(make_report(faulty))["exit_code"] == 1
-    assert document(make_report(healthy), fail_on=Severity.NOTE)["exit_code"] == 0
+    assert document(make_report(replace(faulty, findings=faulty.findings[-1:])))["exit_code"] == 0
+    strict = replace(faulty, findings=faulty.findings[-1:], fail_on=Severity.NOTE)
+    assert document(make_report(strict))["exit_code"] == 1
+    assert document(make_report(replace(healthy, fail_on=Severity.NOTE)))["exit_code"] == 0
     assert document(make_report())["exit_code"] == 3
 
 
