@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
@@ -58,31 +59,88 @@ def audit(
     progress = progress or Silent()
     if subject is not None and not isinstance(subject, (str, Path)) and is_model(subject):
         subject, settings = None, with_options(settings, {"model": subject})
-    rules = _choose(settings)
     if subject is None:
-        return _report([_live(settings, rules, progress)], (), 0, rules)
-    targets = expand(_paths(subject), settings.caps)
-    return _files(targets, settings, rules, progress)
+        return report_of(examine_live(settings, progress), settings)
+    paths = _paths(subject)
+    rule_names(settings)  # a rule that does not exist is told before folders are searched
+    return audit_targets(expand(paths, settings.caps), lambda _: settings, progress)
 
 
-def _files(targets: Targets, settings: Settings, rules: _Rules, progress: Progress) -> Report:
-    concluded: list[_Concluded] = []
-    unaudited = list(targets.missing)
-    other_files = targets.other_files
+def audit_targets(targets: Targets, settings_for: Callable[[Path], Settings], progress: Progress) -> Report:
+    """Audit each file or folder with the settings that hold for it. Raises UsageError for rules that do not exist."""
+    examined: list[Examined] = []
+    unaudited, other_files, names = list(targets.missing), targets.other_files, dict[str, str]()
     for position, path in enumerate(targets.paths):
         progress.artifact(path, position, len(targets.paths))
-        result = _described(path, settings)
-        if isinstance(result, Description):
-            ran = run(path, result, settings.run, rules.probes, progress)
-            audit = conclude(result, settings, rules.selected, rules.unselected, ran)
-            concluded.append(_Concluded(audit, ran.interrupted))
-            if ran.interrupted:
-                break
+        settings = settings_for(path)
+        names.update(rule_names(settings))
+        result = examine(path, settings, progress)
+        if isinstance(result.entry, Audit):
+            examined.append(result)
         elif result.no_model and path in targets.unnamed:
             other_files += 1  # a pickle or an archive met in a folder, with no tensor in it
         else:
             unaudited.append(result.entry)
-    return _report(concluded, tuple(unaudited), other_files, rules)
+        if result.interrupted:
+            break
+    return Report(
+        version=__version__,
+        audits=tuple(each.entry for each in examined if isinstance(each.entry, Audit)),
+        unaudited=tuple(unaudited),
+        other_files=other_files,
+        rules=MappingProxyType(dict(sorted(names.items()))),
+        interrupted=any(each.interrupted for each in examined),
+    )
+
+
+class Examined(NamedTuple):
+    """What one path gave."""
+
+    entry: Audit | Unaudited
+    interrupted: bool = False
+    no_model: bool = False
+    """It was read far enough to say that it holds no model."""
+
+
+def examine(path: Path, settings: Settings, progress: Progress) -> Examined:
+    """Audit one file or model folder. A file that cannot be read is an entry, no exception.
+
+    Raises UsageError for rules that do not exist.
+    """
+    rules = _choose(settings.select, settings.ignore, settings.intended)
+    result = _described(path, settings)
+    if not isinstance(result, Description):
+        return result
+    ran = run(path, result, settings.run, rules.probes, progress)
+    return Examined(conclude(result, settings, rules.selected, rules.unselected, ran), ran.interrupted)
+
+
+def examine_live(settings: Settings, progress: Progress) -> Examined:
+    """Audit the live model of the settings. Raises UsageError without one, UnreadableError when it is not built."""
+    if settings.run.model is None:
+        raise UsageError("nothing to audit", remedy="give a file, or a model with --model")
+    if settings.run.static:
+        raise UsageError("a live model cannot be audited with --static", remedy="give the file of its weights")
+    rules = _choose(settings.select, settings.ignore, settings.intended)
+    ran = run(None, None, settings.run, rules.probes, progress)
+    if ran.description is None:
+        raise UnreadableError(ran.why_not)
+    return Examined(conclude(ran.description, settings, rules.selected, rules.unselected, ran), ran.interrupted)
+
+
+def report_of(examined: Examined, settings: Settings) -> Report:
+    """The report on one artifact."""
+    audits = (examined.entry,) if isinstance(examined.entry, Audit) else ()
+    unaudited = (examined.entry,) if isinstance(examined.entry, Unaudited) else ()
+    names = MappingProxyType(rule_names(settings))
+    return Report(
+        version=__version__, audits=audits, unaudited=unaudited, rules=names, interrupted=examined.interrupted
+    )
+
+
+def rule_names(settings: Settings) -> dict[str, str]:
+    """Id → name of the rules that the settings select."""
+    return {rule.id: rule.name for rule in _choose(settings.select, settings.ignore, settings.intended).selected}
 
 
 def is_model(subject: object) -> bool:
@@ -101,50 +159,17 @@ def _paths(subject: object) -> Iterable[str | Path]:
     return [os.fspath(cast("str | Path", path)) for path in paths]
 
 
-def _live(settings: Settings, rules: _Rules, progress: Progress) -> _Concluded:
-    if settings.run.model is None:
-        raise UsageError("nothing to audit", remedy="give a file, or a model with --model")
-    if settings.run.static:
-        raise UsageError("a live model cannot be audited with --static", remedy="give the file of its weights")
-    ran = run(None, None, settings.run, rules.probes, progress)
-    if ran.description is None:
-        raise UnreadableError(ran.why_not)
-    return _Concluded(conclude(ran.description, settings, rules.selected, rules.unselected, ran), ran.interrupted)
-
-
-class _Concluded(NamedTuple):
-    audit: Audit
-    interrupted: bool
-
-
-def _report(
-    concluded: Sequence[_Concluded], unaudited: tuple[Unaudited, ...], other_files: int, rules: _Rules
-) -> Report:
-    return Report(
-        version=__version__,
-        audits=tuple(each.audit for each in concluded),
-        unaudited=unaudited,
-        other_files=other_files,
-        rules=MappingProxyType({rule.id: rule.name for rule in rules.selected}),
-        interrupted=any(each.interrupted for each in concluded),
-    )
-
-
-class _Unread(NamedTuple):
-    entry: Unaudited
-    no_model: bool = False
-
-
-def _described(path: Path, settings: Settings) -> Description | _Unread:
+def _described(path: Path, settings: Settings) -> Description | Examined:
     try:
         return describe(path, settings)
     except NotAuditedError as error:
-        return _Unread(Unaudited(path=str(path), why=str(error), error=False))
+        return Examined(Unaudited(path=str(path), why=str(error), error=False))
     except BnauditError as error:
-        return _Unread(Unaudited(path=str(path), why=str(error), error=True), isinstance(error, NotAModelError))
+        unread = Unaudited(path=str(path), why=str(error), error=True)
+        return Examined(unread, no_model=isinstance(error, NotAModelError))
     except Exception as error:
         why = f"internal failure while reading ({where_raised(error)}): please report it with the file's origin"
-        return _Unread(Unaudited(path=str(path), why=why, error=True))
+        return Examined(Unaudited(path=str(path), why=why, error=True))
 
 
 class _Rules(NamedTuple):
@@ -158,14 +183,16 @@ class _Rules(NamedTuple):
         return frozenset(need for rule in self.selected for need in rule.needs if need != "baseline")
 
 
-def _choose(settings: Settings) -> _Rules:
+@lru_cache(maxsize=64)
+def _choose(select: tuple[str, ...], ignore: tuple[str, ...], intended: tuple[tuple[str, str], ...]) -> _Rules:
     files = plugins.names("bnaudit.rules")
     ids = [rule_id(name) for name in files]
-    check_selectors((*settings.select, *settings.ignore, *(rule for rule, _ in settings.intended)), ids)
+    check_selectors((*select, *ignore, *(rule for rule, _ in intended)), ids)
+    chosen = Settings(select=select, ignore=ignore)
     loaded = [load_rule(name) for name in files]
     return _Rules(
-        [rule for rule in loaded if settings.selects(rule.id)],
-        [rule for rule in loaded if not settings.selects(rule.id)],
+        [rule for rule in loaded if chosen.selects(rule.id)],
+        [rule for rule in loaded if not chosen.selects(rule.id)],
     )
 
 
