@@ -10,6 +10,9 @@ independent sets of companions. What both have in common is systematic, what dif
 Reported when the first exceeds the second, on at least 16 samples, **and** BN404 names a layer. An error when more
 decisions flip between the modes than between the two sets, by more than 5 % of at least 64.
 
+`--max-gap X` sets a limit of your own: more than X is reported, whatever the layers' statistics are, as soon as it is
+more than companions explain. It is off by default.
+
 ## Why it matters
 
 It is the gap that users see as a good training accuracy and a bad one in validation, from the same weights.
@@ -44,6 +47,7 @@ are themselves unlike the data: mix the batches, or use GroupNorm.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from bnaudit.gap_limits import Moved, moved, used_in_eval
@@ -54,6 +58,7 @@ from bnaudit.rules import Case, rule
 _ADVICE = "mend the statistics of these layers, then compare again"
 _GIVE_INPUTS = "give real inputs: --inputs"
 _MORE = "give more samples: --inputs with at least 16, and --batch-size"
+_ALLOWED = "measure the statistics again on training data, or allow more with --max-gap"
 _NAMES_SHOWN = 3
 
 
@@ -61,7 +66,7 @@ _NAMES_SHOWN = 3
     id="BN403",
     severity=Severity.WARNING,
     question=Question.GAP,
-    limits={"samples": 16, "flip_share": 0.05, "flip_anchors": 64},
+    limits={"samples": 16, "flip_share": 0.05, "flip_anchors": 64, "max_gap": math.inf},
     needs=("train_eval_gap",),
 )
 def train_eval_gap(case: Case) -> Iterator[Hit]:
@@ -72,9 +77,11 @@ def train_eval_gap(case: Case) -> Iterator[Hit]:
     proved = [name for name, verdict in judged.items() if verdict.proved]
     suspect = [name for name, verdict in judged.items() if verdict.proved or verdict.open]
     for gap in case.measured.of(Gap):
-        if not gap.systematic > gap.noise:
+        if gap.systematic > case.limits["max_gap"]:
+            yield _above(case, gap, proved)
+        elif not gap.systematic > gap.noise:
             continue
-        if gap.samples >= case.limits["samples"] and proved:
+        elif gap.samples >= case.limits["samples"] and proved:
             yield _hit(case, gap, proved)
         elif gap.samples < case.limits["samples"] and suspect and not gap.synthetic:
             yield _too_few(gap, suspect)
@@ -92,6 +99,28 @@ def _hit(case: Case, gap: Gap, layers: list[str]) -> Hit:
         value=float(f"{gap.systematic:.3g}"),
         limit=float(f"{gap.noise:.3g}"),
         severity=Severity.NOTE if gap.synthetic else severity,
+    )
+
+
+def _above(case: Case, gap: Gap, layers: list[str]) -> Hit:
+    """More than the user allows, whatever the layers' statistics are, where that is more than chance."""
+    allowed = case.limits["max_gap"]
+    if gap.synthetic:
+        doubt, advice = "the inputs are synthetic", _GIVE_INPUTS
+    elif gap.samples < case.limits["samples"]:
+        doubt, advice = f"{gap.samples} samples are too few to judge the gap", _MORE
+    elif not gap.systematic > gap.noise:
+        doubt, advice = f"a gap above {allowed:g} that companions alone explain", _MORE
+    else:
+        doubt, advice = "", _ADVICE if layers else _ALLOWED
+    severity = Severity.ERROR if _decides_otherwise(case, gap) else Severity.WARNING
+    return Hit(
+        message=f"{_words(gap, layers)}; at most {allowed:g} is allowed",
+        advice=advice,
+        value=float(f"{gap.systematic:.3g}"),
+        limit=allowed,
+        severity=Severity.NOTE if doubt else severity,
+        undecided=doubt,
     )
 
 
@@ -118,7 +147,8 @@ def _words(gap: Gap, layers: list[str]) -> str:
     bessel = f"; the unbiased variance explains {gap.bessel:.2g}" if gap.bessel is not None else ""
     names = ", ".join(name or "the model itself" for name in layers[:_NAMES_SHOWN])
     more = ", …" if layers[_NAMES_SHOWN:] else ""
+    guilty = f" (the statistics of {names}{more} are off)" if layers else ""
     return (
         f"training mode differs from eval mode by {gap.systematic:.3g} of the outputs' spread, "
-        f"companions explain {gap.noise:.3g}{flipped}{bessel} (the statistics of {names}{more} are off)"
+        f"companions explain {gap.noise:.3g}{flipped}{bessel}{guilty}"
     )

@@ -93,3 +93,28 @@ def test_the_page_is_arithmetic() -> None:
     assert np.sqrt((common[0] - e) @ (common[1] - e)) == pytest.approx(0.63, abs=5e-3)
     assert np.linalg.norm(common[0] - common[1]) / np.sqrt(2) == pytest.approx(0.10)
     assert [np.linalg.norm(t[0] - e) for t in (scattered, common)] == pytest.approx([0.5, 0.64], abs=5e-3)
+
+
+STRICT = {"max_gap": 0.5}
+
+
+def test_a_limit_of_the_users_own_needs_no_guilty_layer() -> None:
+    (hit,) = run_hits(RULE, gap(systematic=0.6), statistics("bn0"), limits=STRICT)
+    assert (hit.severity, hit.value, hit.limit, hit.undecided) == (Severity.WARNING, 0.6, 0.5, "")
+    assert hit.message.endswith("companions explain 0.2; at most 0.5 is allowed")
+    assert not run_hits(RULE, gap(systematic=0.5), statistics("bn0"), limits=STRICT)
+    (usual,) = run_hits(RULE, gap(systematic=0.4), GUILTY, limits=STRICT)
+    assert usual.limit == 0.2
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"synthetic": True}, "the inputs are synthetic"),
+        ({"samples": 15}, "15 samples are too few to judge the gap"),
+        ({"noise": 0.6}, "a gap above 0.5 that companions alone explain"),
+    ],
+)
+def test_what_may_be_chance_leaves_the_users_limit_undecided(fields: dict[str, Any], why: str) -> None:
+    (hit,) = run_hits(RULE, gap(**{"systematic": 0.6, **fields}), limits=STRICT)
+    assert (hit.severity, hit.undecided) == (Severity.NOTE, why)
