@@ -14,11 +14,16 @@ from bnaudit.terminal.amounts import plural, seconds_text
 
 def run_lines(console: Console, audit: Audit) -> None:
     """Print the run below the verdicts that it decided; nothing when the audit does not say."""
-    lines = _run(audit.measured) if audit.measured is not None else _not_run(audit)
+    lines = run_texts(audit)
     for line in lines:
         console.print(Padding(line, (0, 0, 0, 2)))
     if lines:
         console.print()
+
+
+def run_texts(audit: Audit) -> list[Text]:
+    """What is said of the run, a text for each line."""
+    return _run(audit.measured) if audit.measured is not None else _not_run(audit)
 
 
 def _not_run(audit: Audit) -> list[Text]:
