@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -18,6 +18,8 @@ Examples:
   bnaudit inspect model.pt
 
   bnaudit inspect models/ --fail-on warning
+
+  bnaudit gate models/ --output sarif=out.sarif
 
   bnaudit explain BN105
 """
@@ -38,8 +40,19 @@ def app(arguments: Sequence[str]) -> typer.Typer:
     named = [name for name in arguments[:1] if name in every]
     for name in named or every:
         module = plugins.load(COMMANDS, name)
-        built.command(name, epilog=getattr(module, "EPILOG", None))(_exiting(module.command))
+        epilog = getattr(module, "EPILOG", None)
+        if subcommands := getattr(module, "SUBCOMMANDS", None):
+            built.add_typer(_group(module.HELP, epilog, subcommands), name=name)
+        else:
+            built.command(name, epilog=epilog)(_exiting(module.command))
     return built
+
+
+def _group(help: str, epilog: str | None, subcommands: Mapping[str, Callable[..., int]]) -> typer.Typer:
+    group = typer.Typer(help=help, epilog=epilog, no_args_is_help=True)
+    for name, command in subcommands.items():
+        group.command(name, epilog=epilog)(_exiting(command))
+    return group
 
 
 def _show_version(wanted: bool) -> None:

@@ -129,6 +129,8 @@ class Acceptance(Record):
     """Folder of the file that it is written in."""
     fingerprint: str = ""
     """Of the one finding that a baseline means; "": whatever fits the patterns."""
+    label: str = ""
+    """The layer that the baseline names beside the fingerprint, for people."""
 
 
 class Finding(Record):

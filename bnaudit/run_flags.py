@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from inspect import Parameter, signature
-from typing import Annotated, Any, get_type_hints
+from typing import Any
 
 import typer
 
+from bnaudit.merged_options import with_options_of
 from bnaudit.option_texts import RunTexts
 
 RUNNING = "Running the model"
@@ -42,25 +41,4 @@ FLAGS: dict[str, Any] = {
 
 def runs_models(command: Callable[..., int]) -> Callable[..., int]:
     """The command, which takes a RunTexts as `texts`, with an option for each of its fields instead."""
-    hints = get_type_hints(RunTexts)
-    flags = [
-        Parameter(
-            name,
-            Parameter.KEYWORD_ONLY,
-            default=RunTexts._field_defaults[name],
-            annotation=Annotated[hints[name], option],
-        )
-        for name, option in FLAGS.items()
-    ]
-    own = signature(command, eval_str=True)
-    kept = [parameter for name, parameter in own.parameters.items() if name != "texts"]
-
-    @functools.wraps(command)
-    def run(**options: Any) -> int:
-        texts = RunTexts(**{name: options.pop(name) for name in FLAGS})
-        return command(texts=texts, **options)
-
-    merged = own.replace(parameters=[parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in kept] + flags)
-    run.__signature__ = merged  # type: ignore[attr-defined]
-    run.__annotations__ = {name: parameter.annotation for name, parameter in merged.parameters.items()}
-    return run
+    return with_options_of(command, "texts", RunTexts, FLAGS)

@@ -26,12 +26,12 @@ LEVELS = (
     ("reading",),
     ("terminal",),
     ("torch_session", "onnx_session"),
-    ("formats", "rules", "reports", "probes", "runners"),
-    ("settings", "ledger", "verdicts", "targets", "measuring", "call_options"),
+    ("formats", "rules", "reports", "probes", "runners", "html"),
+    ("settings", "baseline", "ledger", "verdicts", "targets", "measuring", "call_options"),
     ("auditing",),
-    ("output", "notebook", "exit_codes", "plain_arguments", "option_texts", "progress_bar"),
-    ("inspection",),
-    ("cli", "commands", "run_flags", "__main__"),
+    ("output", "clean_stdout", "notebook", "exit_codes", "plain_arguments", "option_texts", "progress_bar"),
+    ("inspection", "report_files", "gating", "deployable", "pytest_plugin"),
+    ("cli", "commands", "merged_options", "run_flags", "policy_flags", "__main__"),
 )
 """Lowest first. A file imports from its own level and from below, never from above."""
 FRAMEWORKS = ("torch", "onnx", "onnxruntime", "safetensors", "torchvision", "sklearn")

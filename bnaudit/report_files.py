@@ -1,0 +1,146 @@
+"""Where reports go: `sarif=out.sarif` to a file, `json` to stdout, several in one run.
+
+A file is written beside its place and then put there, so that it is whole or not there at all.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import NamedTuple
+
+from bnaudit.errors import UsageError
+from bnaudit.output import view, write
+from bnaudit.plugins import names
+from bnaudit.reports import Renderer, View, renderer
+from bnaudit.results import Report
+
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+"""Names the file to which a step of a GitHub workflow appends Markdown."""
+_SUMMARY_BYTES = 1 << 20
+
+
+class Destination(NamedTuple):
+    """One report: its format, and its file; None: stdout."""
+
+    renderer: Renderer
+    path: Path | None
+
+
+def destinations(texts: Iterable[str]) -> tuple[Destination, ...]:
+    """From `format=path`, `format=-` and `format` texts. Without one for stdout, the terminal's report goes there.
+
+    Raises UsageError for an unknown format, a path that cannot be written, or two reports in one place.
+    """
+    found: list[Destination] = []
+    for text in texts:
+        name, _, path = text.partition("=")
+        chosen = Destination(_renderer(name.strip(), text), Path(path) if path not in ("", "-") else None)
+        _check_place(chosen, found, text)
+        found.append(chosen)
+    if all(each.path is not None for each in found):
+        found.append(Destination(renderer("terminal"), None))
+    return tuple(found)
+
+
+def check_not_models(places: Iterable[Destination], models: Iterable[Path]) -> None:
+    """Raises UsageError when a report would be written over a model that is to be audited."""
+    audited = {path.resolve() for path in models}
+    for each in places:
+        if each.path is not None and each.path.resolve() in audited:
+            where = f"--output {each.renderer.name}={each.path}"
+            raise UsageError("a report would overwrite a model", where=where, remedy="give another path")
+
+
+def write_reports(report: Report, places: Sequence[Destination], look: View | None = None) -> None:
+    """Write every report. Raises UsageError when a file cannot be written."""
+    look = look or view()
+    for each in places:
+        if each.path is None:
+            write(each.renderer.render(report, look))
+        else:
+            plain = look._replace(color=False, width=80)
+            write_whole(each.path, each.renderer.render(report, plain))
+        if each.renderer.name == "github":
+            _append_summary(report, look)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """The text as UTF-8 in this file, or what was there before and a UsageError. A pipe or device is written to."""
+    encoded = text.encode("utf-8", "backslashreplace")
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(encoded)
+            return
+        target = path.resolve()  # what a link points to, so that the link stays
+        with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+            try:
+                file.write(encoded)
+                file.close()
+                _keep_mode(target, Path(file.name))
+                Path(file.name).replace(target)
+            except BaseException:
+                file.close()
+                Path(file.name).unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written", where=str(error.strerror or error), remedy="check it") from error
+
+
+def _keep_mode(target: Path, made: Path) -> None:
+    """A temporary file is its owner's alone; a report has the permissions of any new file, or of the one before."""
+    if os.name == "nt":
+        return
+    if target.exists():
+        mode = target.stat().st_mode & 0o777
+    else:
+        mask = os.umask(0)
+        os.umask(mask)
+        mode = 0o666 & ~mask
+    made.chmod(mode)
+
+
+def _renderer(name: str, text: str) -> Renderer:
+    known = names("bnaudit.reports")
+    if name not in known:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, known, n=1)
+        remedy = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+        raise UsageError(f"no report format is called {name!r}", where=f"--output {text}", remedy=remedy)
+    return renderer(name)
+
+
+def _check_place(chosen: Destination, taken: Sequence[Destination], text: str) -> None:
+    where = f"--output {text}"
+    if chosen.path is None:
+        if any(each.path is None for each in taken):
+            raise UsageError("two reports would go to stdout", where=where, remedy="give one of them a path")
+        return
+    if any(each.path is not None and each.path.resolve() == chosen.path.resolve() for each in taken):
+        raise UsageError("two reports would go to one file", where=where, remedy="give another path")
+    if chosen.path.is_dir():
+        file = chosen.path / f"bnaudit{chosen.renderer.suffix}"
+        raise UsageError(f"{chosen.path} is a folder", where=where, remedy=f"name a file, {file}")
+    if not chosen.path.parent.is_dir():
+        raise UsageError(f"there is no folder {chosen.path.parent}", where=where, remedy="make it first")
+
+
+def _append_summary(report: Report, look: View) -> None:
+    """On GitHub, the Markdown report as the summary of the step, which holds at most a mebibyte."""
+    place = os.environ.get(SUMMARY_VARIABLE)
+    if not place:
+        return
+    encoded = renderer("markdown").render(report, look._replace(color=False)).encode("utf-8", "backslashreplace")
+    try:
+        with Path(place).open("ab") as file:
+            if file.tell() + len(encoded) < _SUMMARY_BYTES:
+                file.write(encoded)
+            else:
+                sys.stderr.write("bnaudit: the summary of this step is full, and the report is not in it\n")
+    except OSError as error:
+        what = f"the step summary cannot be written ({error.strerror})"
+        raise UsageError(what, where=f"{SUMMARY_VARIABLE}={place}", remedy="unset it, or make it writable") from error
