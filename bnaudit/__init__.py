@@ -3,6 +3,7 @@
     import bnaudit
     bnaudit.describe("model.pt")   # Description: what the file says
     bnaudit.audit("model.pt")      # Report: verdicts, ledger, findings
+    bnaudit.assert_deployable(net, batch)   # AssertionError unless it may be deployed
 
 The names below are loaded when they are first used.
 """
@@ -15,12 +16,14 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from bnaudit.auditing import audit, describe
+    from bnaudit.deployable import assert_deployable
     from bnaudit.description import Description
     from bnaudit.errors import BnauditError
     from bnaudit.results import Finding, Report, Severity
     from bnaudit.settings import Settings
 
 _HOMES = {
+    "assert_deployable": "bnaudit.deployable",
     "audit": "bnaudit.auditing",
     "describe": "bnaudit.auditing",
     "BnauditError": "bnaudit.errors",
@@ -39,6 +42,7 @@ __all__ = [
     "Settings",
     "Severity",
     "__version__",
+    "assert_deployable",
     "audit",
     "describe",
 ]

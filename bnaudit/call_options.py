@@ -6,16 +6,20 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from bnaudit import plugins
 from bnaudit.errors import UsageError
 from bnaudit.records import replace
+from bnaudit.results import Acceptance, Confidence, Question, Severity
+from bnaudit.rules import rule_id
 from bnaudit.run_options import RunOptions
-from bnaudit.settings import Settings
+from bnaudit.settings import Settings, check_selectors
 
 
 def with_options(settings: Settings, options: Mapping[str, Any]) -> Settings:
     """The settings with fields of Settings and RunOptions given by name.
 
-    One text stands for a tuple of one; `intended` may be a dict, or texts as on the command line (`BN302=prenet.*`).
+    One text stands for a tuple of one; `intended` may be a dict, or texts as on the command line (`BN302=prenet.*`),
+    `accept` a dict of the same texts and reasons; severities, confidences and questions go by their names.
     Raises UsageError for a value that the option cannot have, TypeError for an option that there is not.
     """
     if not isinstance(settings, Settings):
@@ -96,6 +100,59 @@ def _arguments(name: str, value: Any) -> Mapping[str, object]:
     return value
 
 
+def _level(kind: type[Severity] | type[Confidence]) -> Callable[[str, Any], Any]:
+    def check(name: str, value: Any) -> Severity | Confidence:
+        levels = {level.label: level for level in kind}
+        label = value.label if isinstance(value, kind) else value
+        if label not in levels:
+            raise UsageError(f"{name}={value!r} is no level", remedy=f"there are {', '.join(levels)}")
+        return levels[label]
+
+    return check
+
+
+def _questions(name: str, value: Any) -> tuple[Question, ...]:
+    """By their names, `all` for all; in the order of the report."""
+    known = [question.value for question in Question]
+    wanted = [text.value if isinstance(text, Question) else text for text in _listed(name, value)]
+    for text in wanted:
+        if text != "all" and text not in known:
+            remedy = _nearest(str(text), known).removeprefix(": ") or f"there are {', '.join(known)}, all"
+            raise UsageError(f"{name} names no verdict with {text!r}", remedy=remedy)
+    return tuple(question for question in Question if "all" in wanted or question.value in wanted)
+
+
+def _listed(name: str, value: Any) -> Iterable[Any]:
+    if isinstance(value, Question):
+        return [value]
+    return value.split(",") if isinstance(value, str) else _iterated(name, value, "names of verdicts")
+
+
+def _acceptances(name: str, value: Any) -> tuple[Acceptance, ...]:
+    if not isinstance(value, Mapping):
+        return tuple(_iterated(name, value, "accepted findings"))
+    accepted = []
+    for text, reason in value.items():
+        rule, _, layer = str(text).partition("=")
+        if not str(reason or "").strip():
+            raise UsageError(f"{name}[{text!r}] gives no reason", remedy="say why the finding is accepted")
+        (rule,) = _rules([rule])
+        accepted.append(Acceptance(source=f"{name}[{text!r}]", rule=rule, layer=layer or "*", reason=str(reason)))
+    return tuple(accepted)
+
+
+def _rules(prefixes: Iterable[Any]) -> tuple[str, ...]:
+    return check_selectors([str(prefix) for prefix in prefixes], map(rule_id, plugins.names("bnaudit.rules")))
+
+
+def _severities(name: str, value: Any) -> Mapping[str, Severity]:
+    if not isinstance(value, Mapping):
+        raise UsageError(f"{name}={value!r} gives no severities by rule", remedy="give a dict, {'BN105': 'note'}")
+    level = _level(Severity)
+    levels = [level(f"{name}[{rule!r}]", given) for rule, given in value.items()]
+    return MappingProxyType(dict(zip(_rules(value), levels, strict=True)))
+
+
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(("select", "ignore", "layers", "custom_ops"), _texts),
     **dict.fromkeys(("batch_size", "training_batch_size"), _whole(1)),
@@ -104,6 +161,11 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "seed": _whole(0, optional=False),
     "budget": _seconds,
     "intended": _pairs,
+    "fail_on": _level(Severity),
+    "min_confidence": _level(Confidence),
+    "require": _questions,
+    "accept": _acceptances,
+    "severities": _severities,
     "dims": _sizes,
     "model_args": _arguments,
     "device": lambda name, value: str(value),
