@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from bnaudit.errors import UsageError
-from bnaudit.results import Confidence, Severity
-from bnaudit.settings import Settings, caps_from, check_selectors
+from bnaudit.results import Acceptance, Confidence, Severity
+from bnaudit.settings import Settings, caps_from, check_selectors, is_at
 
 
 def test_rules_are_selected_and_ignored_by_prefix() -> None:
@@ -53,3 +55,69 @@ def test_caps_are_named_whole_numbers() -> None:
         caps_from(["bytes=10"])
     with pytest.raises(UsageError, match="whole number"):
         caps_from(["value_bytes=-1"])
+
+
+def test_the_longest_prefix_gives_the_severity() -> None:
+    settings = Settings(severities={"BN1": Severity.NOTE, "BN105": Severity.ERROR})
+    assert settings.severity("BN105", Severity.WARNING) is Severity.ERROR
+    assert settings.severity("BN101", Severity.ERROR) is Severity.NOTE
+    assert settings.severity("BN201", Severity.WARNING) is Severity.WARNING
+
+
+def acceptance(**fields: str | bool) -> Acceptance:
+    return Acceptance(**{"source": "bnaudit.toml: accept[0]", "rule": "BN105", **fields})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("known", "fits"),
+    [
+        (acceptance(), True),
+        (acceptance(rule="BN1"), True),
+        (acceptance(rule="BN2"), False),
+        (acceptance(layer="layer4.*"), True),
+        (acceptance(layer="layer3.*"), False),
+        (acceptance(fingerprint="a" * 16), True),
+        (acceptance(fingerprint="b" * 16), False),
+        (acceptance(artifact="models/a.pt"), True),
+        (acceptance(artifact="a.pt"), False),
+    ],
+)
+def test_an_acceptance_fits_by_rule_layer_fingerprint_and_path(known: Acceptance, fits: bool, tmp_path: Path) -> None:
+    known = Acceptance(**{**{field: getattr(known, field) for field in known._fields}, "root": str(tmp_path)})
+    found = Settings(accept=(known,)).acceptance(
+        "BN105", "module.layer4.0.bn1", "a" * 16, str(tmp_path / "models" / "a.pt")
+    )
+    assert (found is not None) is fits
+
+
+def test_one_that_holds_goes_before_one_that_has_expired() -> None:
+    over, holds = acceptance(expired=True), acceptance(reason="still known")
+    assert Settings(accept=(over, holds)).acceptance("BN105", None, "", "a.pt") == holds
+    assert Settings(accept=(over,)).acceptance("BN105", None, "", "a.pt") == over
+
+
+def test_a_finding_on_a_whole_artifact_is_accepted_by_no_pattern_of_layers() -> None:
+    assert Settings(accept=(acceptance(layer="bn*"),)).acceptance("BN105", None, "", "a.pt") is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits"),
+    [
+        ("models/a.pt", True),
+        ("models/*.pt", True),
+        ("models", True),
+        ("models/", True),
+        ("./models/a.pt", True),
+        ("*", True),
+        ("*.onnx", False),
+        ("a.pt", False),
+        ("model", False),
+    ],
+)
+def test_paths_fit_patterns_below_the_root(
+    pattern: str, fits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "models").mkdir()
+    monkeypatch.chdir(tmp_path / "models")
+    assert is_at("a.pt", pattern, str(tmp_path)) is fits
+    assert is_at(str(tmp_path / "models" / "a.pt"), pattern, str(tmp_path)) is fits

@@ -10,7 +10,7 @@ from bnaudit.description import Carrier, Gap, GraphInput, HiddenModule, Part
 from bnaudit.measurement import Answer, Unmeasured
 from bnaudit.measuring import Run
 from bnaudit.records import replace
-from bnaudit.results import Confidence, Finding, Outcome, Question, Severity, Verdict
+from bnaudit.results import Acceptance, Confidence, Finding, Outcome, Question, Severity, Verdict
 from bnaudit.verdicts import verdicts
 
 
@@ -195,6 +195,38 @@ def test_only_what_was_all_intended_is_excused() -> None:
     other = finding(Question.EVAL_MODE)
     assert verdict(Question.NEIGHBOURS, leak, findings=(meant, other)).outcome is Outcome.FAILED
     assert verdict(Question.NEIGHBOURS, leak, findings=(other,)).outcome is Outcome.FAILED
+
+
+def accepted(question: Question, **fields: Any) -> Finding:
+    known = Acceptance(source="b.json", rule="BN1", reason="known", **fields)
+    return replace(finding(question, fails=False), acceptance=known)
+
+
+def test_what_is_accepted_passes_and_is_named() -> None:
+    known = accepted(Question.BUFFERS)
+    passed = verdict(Question.BUFFERS, ran(), findings=(known,))
+    assert (passed.outcome, passed.reason) == (
+        Outcome.PASSED,
+        "except as accepted: missing-running-buffers (BN101) in 1 layer",
+    )
+    meant = replace(finding(Question.BUFFERS, fails=False), intended=True)
+    both = verdict(Question.BUFFERS, ran(), findings=(known, meant)).reason
+    assert both.startswith("except as intended: ") and "; except as accepted: " in both
+    assert verdict(Question.BUFFERS, ran(), findings=(known, finding(Question.BUFFERS))).outcome is Outcome.FAILED
+
+
+def test_an_accepted_leak_is_excused_under_every_question_that_it_fails() -> None:
+    leak = ran(answer(Question.NEIGHBOURS, Outcome.FAILED, "moved by 0.3"))
+    excused = verdict(Question.NEIGHBOURS, leak, findings=(accepted(Question.EVAL_MODE),))
+    assert excused.outcome is Outcome.PASSED and "accepted" in excused.reason
+    unrelated = verdict(Question.NEIGHBOURS, leak, findings=(accepted(Question.BUFFERS),))
+    assert unrelated.outcome is Outcome.FAILED
+    new = finding(Question.EVAL_MODE)
+    assert verdict(Question.NEIGHBOURS, leak, findings=(accepted(Question.EVAL_MODE), new)).outcome is Outcome.FAILED
+    training = part([batch_norm(graph_training=True)], carrier=Carrier.GRAPH)
+    known = accepted(Question.EVAL_MODE)
+    assert verdict(Question.NEIGHBOURS, ran(), training, findings=(known,)).outcome is Outcome.PASSED
+    assert verdict(Question.NEIGHBOURS, ran(), training).outcome is Outcome.FAILED
 
 
 def test_a_run_that_was_begun_and_failed_leaves_open_what_the_file_does_not_say() -> None:
