@@ -21,6 +21,8 @@ from bnaudit.results import Report
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 """Names the file to which a step of a GitHub workflow appends Markdown."""
 _SUMMARY_BYTES = 1 << 20
+_LINES = {"terminal", "github"}
+"""Reports that may stand in one stream: GitHub finds its commands between any other lines."""
 
 
 class Destination(NamedTuple):
@@ -117,7 +119,8 @@ def _renderer(name: str, text: str) -> Renderer:
 def _check_place(chosen: Destination, taken: Sequence[Destination], text: str) -> None:
     where = f"--output {text}"
     if chosen.path is None:
-        if any(each.path is None for each in taken):
+        together = [each.renderer.name for each in (*taken, chosen) if each.path is None]
+        if len(set(together)) < len(together) or (len(together) > 1 and set(together) - _LINES):
             raise UsageError("two reports would go to stdout", where=where, remedy="give one of them a path")
         return
     if any(each.path is not None and each.path.resolve() == chosen.path.resolve() for each in taken):

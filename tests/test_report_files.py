@@ -41,6 +41,7 @@ def test_without_one_for_stdout_the_terminals_report_goes_there(tmp_path: Path) 
         (["jsn=a"], "did you mean json"),
         (["pdf"], "there are "),
         (["json", "terminal"], "two reports would go to stdout"),
+        (["json", "json=-"], "two reports would go to stdout"),
         (["json={0}/a", "terminal={0}/./a"], "two reports would go to one file"),
         (["json={0}"], "is a folder"),
         (["json={0}/none/a.json"], "there is no folder"),
