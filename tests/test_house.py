@@ -16,6 +16,7 @@ PACKAGE = Path(bnaudit.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 LEVELS = (
     ("errors", "records", "plugins", "printable", "progress", "json_numbers", "available_memory"),
+    ("worker_pool", "worker_process"),
     ("caps", "user_code"),
     ("description", "layer_names"),
     ("results", "session", "measurement", "arithmetic", "name_patterns", "modes", "pickle_names", "finiteness"),
@@ -30,6 +31,7 @@ LEVELS = (
     ("settings", "baseline", "ledger", "verdicts", "targets", "measuring", "call_options"),
     ("auditing",),
     ("output", "clean_stdout", "notebook", "exit_codes", "plain_arguments", "option_texts", "progress_bar"),
+    ("policy",),
     ("inspection", "report_files", "gating", "deployable", "pytest_plugin"),
     ("cli", "commands", "merged_options", "run_flags", "policy_flags", "__main__"),
 )

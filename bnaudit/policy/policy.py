@@ -1,0 +1,187 @@
+"""The policy: the settings in force for each artifact."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, cast
+
+from bnaudit.policy.accepting import has_passed
+from bnaudit.policy.artifact_paths import check_pattern, fits, is_pattern, start_of
+from bnaudit.policy.document import Document, named, nearest_above
+from bnaudit.policy.keys import KEYS
+from bnaudit.policy.place import Place, is_file, nearest, written
+from bnaudit.policy.sections import Given, Merged, Section, asks_to_run, merged, sections_of, typed_section
+from bnaudit.records import replace
+from bnaudit.results import Acceptance, Question
+from bnaudit.run_options import RunOptions
+from bnaudit.settings import Settings
+from bnaudit.targets import expand
+
+
+def load(config: str | None, start: Path, typed: Mapping[str, object], *, today: date | None = None) -> Policy:
+    """The settings of the file that `config` names, or of the nearest one from `start` upwards, and what was typed.
+
+    `typed` are options in the vocabulary of the file; tables may be lists of texts (`["BN404.mean_shift=0.4"]`).
+    Raises UsageError for whatever is wrong in either.
+    """
+    document = named(config) if config is not None else nearest_above(start)
+    return Policy(document, sections_of(document), typed_section(typed), today or date.today())
+
+
+class Policy:
+    """What is asked of each artifact, and where that is written."""
+
+    def __init__(self, document: Document, sections: tuple[Section, ...], typed: Section, today: date) -> None:
+        self.source = document.source
+        """The settings file as the user would write it; "": there is none."""
+        self.root = document.root
+        """Its folder, or where the search for one began."""
+        self.typed = typed
+        self.top, *others = sections
+        self.sections = tuple(others)
+        """Those of `files`, in order."""
+        self._today = today
+        self._merged: dict[tuple[int, ...], Merged] = {}
+        self._settings: dict[tuple[int, ...], Settings] = {}
+        self._refuse_what_is_not_there()
+        self._refuse_arguments_without_a_model()
+
+    @cached_property
+    def paths(self) -> tuple[Path, ...]:
+        """What is audited when no paths are given: `paths`, else the models that the patterns of `files` fit."""
+        given = self._own("paths")
+        if given is not None:
+            place = given.section.places["paths"]
+            return tuple(Path(place.path(text)) for text in cast("tuple[str, ...]", given.value))
+        starts = dict.fromkeys(Path(written(start_of(each.pattern, self.root))) for each in self.sections)
+        found = expand([path for path in starts if path.exists()], self.settings(None).caps).paths
+        return tuple(path for path in found if self._is_named(path) and not self.excludes(path))
+
+    @property
+    def baseline(self) -> Path | None:
+        """The baseline. Raises UsageError when it is not there."""
+        given = self._own("baseline")
+        if given is None:
+            return None
+        place = given.section.places["baseline"]
+        path = Path(place.path(str(given.value)))
+        if not is_file(path):
+            place.refuse(f"there is no baseline {path}", f"`bnaudit baseline create -o {path}` makes it")
+        return path
+
+    def excludes(self, path: Path) -> bool:
+        """Whether the settings leave this file out."""
+        given = self._own("exclude")
+        if given is None:
+            return False
+        folder = given.section.places["exclude"].folder.absolute()
+        return any(fits(path, pattern, folder) for pattern in cast("tuple[str, ...]", given.value))
+
+    def sections_for(self, artifact: Path | None) -> tuple[int, ...]:
+        """Positions of the sections that are about this artifact."""
+        if artifact is None:
+            return ()
+        return tuple(i for i, each in enumerate(self.sections) if fits(artifact, each.pattern, self.root))
+
+    def in_force(self, chosen: tuple[int, ...]) -> Merged:
+        """What is set, with where it is written, for artifacts of these sections."""
+        if chosen not in self._merged:
+            self._merged[chosen] = merged((self.top, *(self.sections[i] for i in chosen), self.typed))
+        return self._merged[chosen]
+
+    def settings(self, artifact: Path | None) -> Settings:
+        """The complete settings for this artifact; None: a live model."""
+        chosen = self.sections_for(artifact)
+        if chosen not in self._settings:
+            self._settings[chosen] = _settings(self.in_force(chosen), self._today)
+        return self._settings[chosen]
+
+    def shown(self, artifacts: Sequence[Path]) -> str:
+        """The text of --show-settings."""
+        from bnaudit.policy.showing import shown
+
+        return shown(self, artifacts)
+
+    def _own(self, name: str) -> Given | None:
+        return self.in_force(()).get(name, {}).get("")
+
+    def _is_named(self, path: Path) -> bool:
+        return any(fits(path, each.pattern, self.root) for each in self.sections)
+
+    def _refuse_what_is_not_there(self) -> None:
+        for section in self.sections:
+            place = Place(section.source, self.root)
+            check_pattern(section.pattern, self.root, place)
+        for section in (self.top, self.typed):
+            for text in cast("tuple[str, ...]", section.values.get("paths", ())):
+                _check_path(text, section.places["paths"])
+
+    def _refuse_arguments_without_a_model(self) -> None:
+        everywhere = (self.top, *self.sections, self.typed)
+        for section in everywhere:
+            above = everywhere if section in (self.top, self.typed) else (self.top, section, self.typed)
+            if any("model" in each.values for each in above):
+                continue
+            for name in ("model-args", "part", "as-is"):
+                if section.values.get(name):
+                    remedy = (
+                        f"give it with {KEYS['model'].as_typed if section is self.typed else KEYS['model'].example}"
+                    )
+                    section.places[name].refuse(f"`{name}` is about a model that is not given", remedy)
+
+
+def required(found: Merged) -> tuple[tuple[Question, ...], str]:
+    """The verdicts that have to pass, and where that comes from."""
+    chosen: tuple[Question, ...] = (Question.BUFFERS,)
+    why = "default"
+    if "require" in found:
+        given = found["require"][""]
+        chosen, why = cast("tuple[Question, ...]", given.value), given.section.source
+        if not chosen:
+            return (), why
+    elif asks_to_run({name: found[name][""].value for name in found if "" in found[name]}):
+        chosen, why = (Question.BUFFERS, Question.EVAL_MODE, Question.NEIGHBOURS), "default where a run is asked for"
+    if "max-gap" in found and Question.GAP not in chosen:
+        chosen, why = (*chosen, Question.GAP), f"{why}; max-gap"
+    return tuple(question for question in Question if question in chosen), why
+
+
+def _settings(found: Merged, today: date) -> Settings:
+    fields: dict[str, Any] = {key.goes: key.default for key in KEYS.values() if key.default is not None}
+    for name, entries in found.items():
+        key = KEYS[name]
+        if key.goes:
+            values = {path: given.value for path, given in entries.items()}
+            fields[key.goes] = key.joined(values) if key.joined is not None else values[""]
+    if "max-gap" in found:
+        limits = dict(fields.get("limits", {}))
+        limits["BN403"] = MappingProxyType({**limits.get("BN403", {}), "max_gap": found["max-gap"][""].value})
+        fields["limits"] = MappingProxyType(limits)
+    fields["require"] = required(found)[0]
+    fields["accept"] = tuple(_dated(each, today) for each in fields.get("accept", ()))
+    of_run = {name[4:]: fields.pop(name) for name in list(fields) if name.startswith("run.")}
+    return Settings(**fields, run=RunOptions(**of_run))
+
+
+def _dated(entry: Acceptance, today: date) -> Acceptance:
+    return replace(entry, expired=True) if has_passed(entry.until, today) else entry
+
+
+def _check_path(text: str, place: Place) -> None:
+    path = Path(place.path(text))
+    if os.path.lexists(path) or (is_pattern(text) and any(_glob(path))):
+        return
+    folder = path.parent
+    beside = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
+    place.refuse(f"there is no {text}", nearest(path.name, beside, "check the path"))
+
+
+def _glob(path: Path) -> Any:
+    absolute = path.absolute()
+    anchor = Path(absolute.anchor)
+    return anchor.glob(str(absolute.relative_to(anchor)))
