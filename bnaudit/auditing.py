@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
+from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
@@ -25,6 +26,7 @@ from bnaudit.rules import Case, Rule, load_rule, rule_id
 from bnaudit.settings import Settings, check_selectors
 from bnaudit.targets import Targets, expand
 from bnaudit.verdicts import verdicts
+from bnaudit.worker_pool import Piece, results
 
 
 def describe(path: str | Path, settings: Settings | None = None) -> Description:
@@ -66,31 +68,82 @@ def audit(
     return audit_targets(expand(paths, settings.caps), lambda _: settings, progress)
 
 
-def audit_targets(targets: Targets, settings_for: Callable[[Path], Settings], progress: Progress) -> Report:
-    """Audit each file or folder with the settings that hold for it. Raises UsageError for rules that do not exist."""
-    examined: list[Examined] = []
-    unaudited, other_files, names = list(targets.missing), targets.other_files, dict[str, str]()
-    for position, path in enumerate(targets.paths):
-        progress.artifact(path, position, len(targets.paths))
-        settings = settings_for(path)
+def audit_targets(
+    targets: Targets, settings_for: Callable[[Path], Settings], progress: Progress, jobs: int = 1
+) -> Report:
+    """Audit each file or folder with the settings that hold for it, in this process or in `jobs` others.
+
+    The report is the same whatever `jobs` is. Raises UsageError for rules that do not exist.
+    """
+    work = [Piece(path, settings_for(path)) for path in targets.paths]
+    names: dict[str, str] = {}
+    for settings in {id(piece.context): piece.context for piece in work}.values():
         names.update(rule_names(settings))
-        result = examine(path, settings, progress)
+    found, stopped = _collected(work, progress, jobs)
+    entries = [(work[position].subject, found[position]) for position in sorted(found)]
+    unaudited, other_files = list(targets.missing), targets.other_files
+    for path, result in entries:
         if isinstance(result.entry, Audit):
-            examined.append(result)
-        elif result.no_model and path in targets.unnamed:
+            continue
+        if result.no_model and path in targets.unnamed:
             other_files += 1  # a pickle or an archive met in a folder, with no tensor in it
         else:
             unaudited.append(result.entry)
-        if result.interrupted:
-            break
     return Report(
         version=__version__,
-        audits=tuple(each.entry for each in examined if isinstance(each.entry, Audit)),
+        audits=tuple(result.entry for _, result in entries if isinstance(result.entry, Audit)),
         unaudited=tuple(unaudited),
         other_files=other_files,
         rules=MappingProxyType(dict(sorted(names.items()))),
-        interrupted=any(each.interrupted for each in examined),
+        interrupted=stopped or any(result.interrupted for _, result in entries),
     )
+
+
+def _collected(
+    work: Sequence[Piece[Path, Settings]], progress: Progress, jobs: int
+) -> tuple[dict[int, Examined], bool]:
+    """What each position gave, and whether Ctrl-C came while other processes were at work."""
+    found: dict[int, Examined] = {}
+    try:
+        with closing(examine_all(work, progress, jobs)) as examined:
+            for position, result in examined:
+                found[position] = result
+                progress.finished(result.entry.exit_code)
+    except KeyboardInterrupt:
+        if jobs == 1:
+            raise
+        return found, True
+    return found, False
+
+
+def examine_all(
+    work: Sequence[Piece[Path, Settings]], progress: Progress, jobs: int
+) -> Generator[tuple[int, Examined], None, None]:
+    """What each path gives, with its position, as it comes; the last one is the one that was interrupted, if any.
+
+    A path whose process dies is an entry like a broken file. A live model is never sent to another process.
+    """
+    everywhere = jobs > 1 and all(piece.context.run.is_plain for piece in work)
+    task = _examine_unseen if everywhere else partial(examine, progress=progress)
+
+    def begins(position: int) -> None:
+        progress.artifact(work[position].subject, position, len(work))
+
+    with closing(results(task, work, jobs if everywhere else 1, process_died, begins)) as examined:
+        for position, result in examined:
+            yield position, result
+            if result.interrupted:
+                return
+
+
+def _examine_unseen(path: Path, settings: Settings) -> Examined:
+    return examine(path, settings, Silent())
+
+
+def process_died(path: Path, how: str) -> Examined:
+    """The entry for a path whose process died, `how` says of what."""
+    why = f"{path.name} could not be audited: {how}; audit it alone, with more memory"
+    return Examined(Unaudited(path=str(path), why=why, error=True))
 
 
 class Examined(NamedTuple):
@@ -111,8 +164,13 @@ def examine(path: Path, settings: Settings, progress: Progress) -> Examined:
     result = _described(path, settings)
     if not isinstance(result, Description):
         return result
-    ran = run(path, result, settings.run, rules.probes, progress)
-    return Examined(conclude(result, settings, rules.selected, rules.unselected, ran), ran.interrupted)
+    try:
+        ran = run(path, result, settings.run, rules.probes, progress)
+        return Examined(conclude(result, settings, rules.selected, rules.unselected, ran), ran.interrupted)
+    except BnauditError:
+        raise
+    except Exception as error:
+        return _broke(path, "auditing", error)
 
 
 def examine_live(settings: Settings, progress: Progress) -> Examined:
@@ -168,8 +226,12 @@ def _described(path: Path, settings: Settings) -> Description | Examined:
         unread = Unaudited(path=str(path), why=str(error), error=True)
         return Examined(unread, no_model=isinstance(error, NotAModelError))
     except Exception as error:
-        why = f"internal failure while reading ({where_raised(error)}): please report it with the file's origin"
-        return Examined(Unaudited(path=str(path), why=why, error=True))
+        return _broke(path, "reading", error)
+
+
+def _broke(path: Path, doing: str, error: Exception) -> Examined:
+    why = f"internal failure while {doing} ({where_raised(error)}): please report it with the file's origin"
+    return Examined(Unaudited(path=str(path), why=why, error=True))
 
 
 class _Rules(NamedTuple):

@@ -12,6 +12,9 @@ class Progress(Protocol):
     def artifact(self, path: Path, position: int, total: int) -> None:
         """Before each artifact: its path, its position from 0, and how many there are."""
 
+    def finished(self, code: int) -> None:
+        """After each artifact: the exit code that it alone gives."""
+
     def forward(self, name: str, number: int, expected: int) -> None:
         """Before each forward of a model: what it is for, its number from 1, and how many are expected by now."""
 
@@ -23,6 +26,9 @@ class Silent:
     """Nobody listens."""
 
     def artifact(self, path: Path, position: int, total: int) -> None:
+        """Say nothing."""
+
+    def finished(self, code: int) -> None:
         """Say nothing."""
 
     def forward(self, name: str, number: int, expected: int) -> None:

@@ -271,6 +271,11 @@ class Unaudited(Record):
     why: str
     error: bool
 
+    @property
+    def exit_code(self) -> int:
+        """What this path alone gives."""
+        return 2 if self.error else 3
+
 
 class Unmatched(Record):
     """Something in the settings, or in a baseline, that fits nothing in what was audited."""

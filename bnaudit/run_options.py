@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePath
 from types import MappingProxyType
 
 from bnaudit.records import Record
@@ -44,3 +45,9 @@ class RunOptions(Record, eq=False):
     device: str = "cpu"
     custom_ops: tuple[str, ...] = ()
     """Shared libraries of custom ONNX operators; loading one executes it."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is nothing but texts and numbers, which another process can be given: no live model, no data."""
+        named = isinstance(self.model, (str, type(None))) and isinstance(self.inputs, (str, PurePath, type(None)))
+        return named and all(isinstance(value, (str, int, float, type(None))) for value in self.model_args.values())

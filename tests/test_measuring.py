@@ -226,6 +226,9 @@ class Listening:
     def artifact(self, path: Path, position: int, total: int) -> None:
         raise AssertionError("there is no file")
 
+    def finished(self, code: int) -> None:
+        raise AssertionError("there is no file")
+
     def forward(self, name: str, number: int, expected: int) -> None:
         self.forwards.append(f"{number}/{expected} {name}")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bnaudit.progress_bar import ProgressBar
+from bnaudit.progress_bar import FileCount, ProgressBar
 
 
 class Terminal(io.StringIO):
@@ -44,6 +44,36 @@ def test_the_forward_and_the_layer_are_shown_and_wiped(monkeypatch: pytest.Monke
         assert shown(terminal, "layer1.0.bn\\x1b[2J1")
     assert "\x1b[2J" not in terminal.getvalue()
     assert terminal.getvalue().endswith("\x1b[2K"), "the line is wiped"
+
+
+def test_of_many_files_it_is_shown_how_many_are_done_and_what_came_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = terminal_of(monkeypatch)
+    with ProgressBar(delay=0) as bar:
+        for number, code in enumerate((0, 0, 1, 2)):
+            bar.artifact(Path("net\x1b[2J.pt"), number, 800)
+            bar.finished(code)
+        assert shown(terminal, "4/800 · ")
+        assert shown(terminal, "left · 1 not passing · 1 error")
+        assert shown(terminal, "net\\x1b[2J.pt")
+    assert "\x1b[2J" not in terminal.getvalue()
+
+
+def test_the_pace_is_the_mean_since_the_first_file() -> None:
+    now = [100.0]
+    files = FileCount(lambda: now[0])
+    assert files.pace() == "0/0"
+    now[0] = 500.0
+    files.expect(600)
+    assert files.pace() == "0/600"
+    for _ in range(100):
+        files.count(0)
+    now[0] = 502.5
+    assert files.pace() == "100/600 · 40 a second · 0:12 left"
+    now[0] = 550.0
+    assert files.pace() == "100/600 · 2.0 a second · 4:10 left"
+    now[0] = 4500.0
+    files.count(2), files.count(2), files.count(3)
+    assert files.pace() == "103/600 · 5:21:41 left · 1 not passing · 2 errors"  # 4000 s for 103, 497 left: 19301 s
 
 
 def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
