@@ -144,3 +144,10 @@ def test_settings_that_do_not_load_are_not_committed(repository: Repository) -> 
     assert "fail-onn" in done.stdout and "fail-on" in done.stdout
     repository.write("bnaudit.toml", 'fail-on = "warning"\n')
     assert re.search(r"bnaudit settings\.+Passed", repository.run().stdout)
+
+
+def test_a_gap_that_the_settings_require_waits_for_ci(repository: Repository) -> None:
+    repository.add(SAMPLES / "healthy" / "state_dict.pt", "good.pt")
+    repository.write("bnaudit.toml", 'max-gap = 0.01\nrequire = ["buffers", "eval-mode"]\n')
+    done = repository.run()
+    assert re.search(r"bnaudit gate\.+Passed", done.stdout), done.stdout

@@ -15,7 +15,7 @@ from bnaudit.policy.artifact_paths import check_pattern, fits, is_pattern, start
 from bnaudit.policy.document import Document, named, nearest_above
 from bnaudit.policy.keys import KEYS
 from bnaudit.policy.place import Place, is_file, nearest, written
-from bnaudit.policy.sections import Given, Merged, Section, asks_to_run, merged, sections_of, typed_section
+from bnaudit.policy.sections import TYPED, Given, Merged, Section, asks_to_run, merged, sections_of, typed_section
 from bnaudit.records import replace
 from bnaudit.results import Acceptance, Question
 from bnaudit.run_options import RunOptions
@@ -146,7 +146,9 @@ def required(found: Merged) -> tuple[tuple[Question, ...], str]:
             return (), why
     elif asks_to_run({name: found[name][""].value for name in found if "" in found[name]}):
         chosen, why = (Question.BUFFERS, Question.EVAL_MODE, Question.NEIGHBOURS), "default where a run is asked for"
-    if "max-gap" in found and Question.GAP not in chosen:
+    # Verdicts that are typed win over a gap of the file: `--static --require buffers` runs nothing that shows one.
+    overruled = why == TYPED and "max-gap" in found and found["max-gap"][""].section.source != TYPED
+    if "max-gap" in found and Question.GAP not in chosen and not overruled:
         chosen, why = (*chosen, Question.GAP), f"{why}; max-gap"
     return tuple(question for question in Question if question in chosen), why
 
