@@ -1,0 +1,138 @@
+"""`bnaudit gate` and `bnaudit baseline create` behind their options: the policy, the audits, the reports, the code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from bnaudit.auditing import audit_targets, examine_live, report_of, rule_names
+from bnaudit.baseline import baseline_text, read_baseline
+from bnaudit.clean_stdout import stdout_kept_clean
+from bnaudit.errors import UsageError
+from bnaudit.output import view, write
+from bnaudit.policy import Policy, load, unmatched
+from bnaudit.printable import printable
+from bnaudit.progress_bar import ProgressBar
+from bnaudit.records import Record, replace
+from bnaudit.report_files import check_not_models, destinations, write_reports, write_whole
+from bnaudit.results import Acceptance, Report
+from bnaudit.settings import Settings
+from bnaudit.targets import Targets, expand
+
+_NOTHING = "name files or folders, or `paths` in the settings"
+
+
+class Order(Record):
+    """What a command line asks of a gate."""
+
+    paths: tuple[str, ...] = ()
+    """Empty: those of the settings, or the live model of `typed`."""
+    config: str | None = None
+    typed: Mapping[str, object] = MappingProxyType({})
+    """Options that were typed, in the vocabulary of the settings."""
+    outputs: tuple[str, ...] = ()
+    show_accepted: bool = False
+    all_layers: bool = False
+    exit_zero: bool = False
+    jobs: int | None = None
+    resume: bool = False
+
+
+def gate(order: Order) -> int:
+    """Audit under the policy, write every report, and give the exit code.
+
+    Raises UsageError for settings, outputs or rules that are wrong, before anything is audited.
+    """
+    policy = load(order.config, Path.cwd(), order.typed)
+    places = destinations(order.outputs)
+    targets = _targets(policy, order)
+    check_not_models(places, targets.paths)
+    accepted = _baseline(policy)
+    report = _audited(policy, targets, order, accepted)
+    report = replace(report, gate=True, exit_zero=order.exit_zero, unmatched=unmatched(policy, report, accepted))
+    write_reports(report, places, view(in_full=order.all_layers, show_accepted=order.show_accepted))
+    return report.exit_code()
+
+
+def show_settings(order: Order) -> int:
+    """Print what is in force and where each value came from."""
+    policy = load(order.config, Path.cwd(), order.typed)
+    _baseline(policy)
+    write(policy.shown(_targets(policy, order).paths if order.paths or policy.paths else ()))
+    return 0
+
+
+def create_baseline(order: Order, output: str, overwrite: bool, reason: str) -> int:
+    """Write a baseline of all that would fail the gate now. Returns 2 when something could not be audited, 3 when
+    nothing was; otherwise 0. Raises UsageError when the file is there and may not be overwritten.
+    """
+    path = Path(output)
+    if path.exists() and not overwrite:
+        raise UsageError(f"{path} is there already", remedy="give --overwrite to make it anew, reasons are kept")
+    known = read_baseline(path) if path.exists() else ()
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent}", where=f"--output {path}", remedy="make it first")
+    policy = load(order.config, Path.cwd(), order.typed)
+    targets = _targets(policy, order)
+    if path.resolve() in {each.resolve() for each in targets.paths}:
+        raise UsageError("the baseline would overwrite a model", where=f"--output {path}", remedy="give another path")
+    report = _audited(policy, targets, order, ())
+    if report.interrupted:
+        return report.exit_code()
+    if report.audits:
+        write_whole(path, baseline_text(report, path, reason, known))
+        _tell_baseline(report, path)
+    for entry in report.unaudited:
+        sys.stderr.write(f"bnaudit: {printable(entry.why)}\n")
+    for audit in report.audits:
+        if audit.exit_code == 2:
+            sys.stderr.write(f"bnaudit: {printable(audit.artifact.path)} could not be audited wholly: inspect it\n")
+    code = report.exit_code()
+    return code if code in (2, 3) else 0
+
+
+def _tell_baseline(report: Report, path: Path) -> None:
+    failing = [
+        (finding.artifact, finding.fingerprint)
+        for audit in report.audits
+        for finding in audit.open_findings
+        if finding.severity >= audit.fail_on
+    ]
+    found, artifacts = len(set(failing)), len({artifact for artifact, _ in failing})
+    write(
+        f"accepted {found} {'finding' if found == 1 else 'findings'} in "
+        f"{artifacts} of {len(report.audits)} {'artifact' if len(report.audits) == 1 else 'artifacts'}: "
+        f"{printable(str(path))}\n"
+        f"use it with `bnaudit gate --baseline {printable(str(path))}`, or `baseline` in the settings\n"
+    )
+
+
+def _targets(policy: Policy, order: Order) -> Targets:
+    given: Sequence[str | Path] = order.paths or policy.paths
+    if not given:
+        if order.typed.get("model") is None:
+            raise UsageError("there is nothing to audit", remedy=_NOTHING)
+        return Targets((), (), 0)
+    targets = expand(given, policy.settings(None).caps)
+    named = {Path(path).resolve() for path in given}
+    kept = tuple(path for path in targets.paths if path.resolve() in named or not policy.excludes(path))
+    return targets._replace(paths=kept)
+
+
+def _baseline(policy: Policy) -> tuple[Acceptance, ...]:
+    return read_baseline(policy.baseline) if policy.baseline is not None else ()
+
+
+def _audited(policy: Policy, targets: Targets, order: Order, accepted: tuple[Acceptance, ...]) -> Report:
+    def settings_for(path: Path | None) -> Settings:
+        settings = policy.settings(path)
+        return replace(settings, accept=(*settings.accept, *accepted)) if accepted else settings
+
+    rule_names(settings_for(None))  # a rule that does not exist is told before anything is read
+    with stdout_kept_clean(), ProgressBar() as bar:
+        if not targets.paths and not targets.missing and order.typed.get("model") is not None and not order.paths:
+            settings = settings_for(None)
+            return report_of(examine_live(settings, bar), settings)
+        return audit_targets(targets, settings_for, bar)
