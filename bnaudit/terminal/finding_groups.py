@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from bnaudit.name_patterns import Universe, compress
+from bnaudit.name_patterns import Universe
 from bnaudit.printable import printable
 from bnaudit.results import Audit, Finding, Severity
-from bnaudit.terminal.amounts import number, plural
-from bnaudit.terminal.ledger_table import part_names
+from bnaudit.terminal.amounts import plural
+from bnaudit.terminal.finding_places import Place, grouped, layer_names, numbers, patterns, places, standing
 from bnaudit.terminal.skipped_checks import skipped_checks
 from bnaudit.terminal.styles import SEVERITY_STYLES
 
@@ -24,17 +24,11 @@ def findings(
     console: Console, audit: Audit, in_full: bool, show_accepted: bool = False, with_skipped: bool = True
 ) -> None:
     """Print the findings, the number of those accepted or themselves too, and what broke or did not run."""
-    named = [layer.name for _, layer in audit.description.layers]
-    named += [other.name for part in audit.description.parts for other in part.mode_dependent]
-    names = Universe(named)
-    groups: dict[tuple[str, Severity, str, bool, str], list[Finding]] = {}
+    names = layer_names(audit)
     shown = audit.findings if show_accepted else audit.open_findings
-    for finding in shown:
-        kind = (finding.rule, finding.severity, finding.advice, finding.intended, _standing(finding))
-        groups.setdefault(kind, []).append(finding)
     notes = []
-    for (_, severity, *_), members in groups.items():
-        if severity is Severity.NOTE and not in_full:
+    for members in grouped(shown):
+        if members[0].severity is Severity.NOTE and not in_full:
             notes.append(members)
         else:
             _group(console, members, names, in_full)
@@ -61,9 +55,9 @@ def _group(console: Console, members: Sequence[Finding], names: Universe, in_ful
     if first.confidence.label != "high":
         title.append(f"  ({first.confidence.label} confidence)", style="dim")
     console.print(title)
-    if standing := _standing(first):
-        console.print(Padding(Text(standing, style="dim" if first.accepted else ""), (0, 0, 0, 2)))
-    lines = _places(members, names)
+    if stands := standing(first):
+        console.print(Padding(Text(stands, style="dim" if first.accepted else ""), (0, 0, 0, 2)))
+    lines = [_place(place) for place in places(members, names)]
     shown = lines if in_full else lines[:PLACES_SHOWN]
     for line in shown:
         console.print(Padding(line, (0, 0, 0, 2)))
@@ -74,54 +68,14 @@ def _group(console: Console, members: Sequence[Finding], names: Universe, in_ful
     console.print(Padding(advice, (0, 0, 1, 2)))
 
 
-def _standing(finding: Finding) -> str:
-    """By what it is accepted, or no longer is; "" for most."""
-    accepted = finding.acceptance
-    if accepted is None:
-        return ""
-    reason = f" ({printable(accepted.reason)})" if accepted.reason else ""
-    if accepted.expired:
-        return f"was accepted until {accepted.until}{reason}: {printable(accepted.source)}"
-    until = f" until {accepted.until}" if accepted.until else ""
-    return f"accepted{until}{reason}: {printable(accepted.source)}"
-
-
-def _places(members: Sequence[Finding], names: Universe) -> list[Text]:
-    by_message: dict[tuple[str, str], list[Finding]] = {}
-    for finding in members:
-        by_message.setdefault((finding.part, finding.message), []).append(finding)
-    alike: dict[tuple[str, tuple[str | None, ...]], list[Finding]] = {}
-    for (_, message), same in by_message.items():
-        alike.setdefault((message, tuple(finding.layer for finding in same)), []).extend(same)
-    return [_place(message, same, names) for (message, _), same in alike.items()]
-
-
-def _place(message: str, same: Sequence[Finding], names: Universe) -> Text:
+def _place(place: Place) -> Text:
     """One line: parts in which the same layers are concerned, the layers, what is wrong."""
-    parts = list(dict.fromkeys(finding.part for finding in same))
-    layers = list(dict.fromkeys(finding.layer for finding in same if finding.layer is not None))
     line = Text()
-    if layers or parts != [""]:
-        within = "" if parts == [""] else part_names(parts, parts)
-        place = ", ".join((pattern or "(root)") for pattern, _ in compress(layers, names))
-        line.append(f"{within}: {printable(place)}" if within and place else within or printable(place), style="bold")
-        line.append(f" ×{len(same)}  " if len(same) > 1 else "  ")
-    line.append(printable(message))
-    line.append(_numbers(same), style="dim")
-    return line
-
-
-def _numbers(findings: Sequence[Finding]) -> str:
-    # Words among the values repeat the message; they are for programs. So are counts of what it lists.
-    values = [finding.value for finding in findings if isinstance(finding.value, (int, float))]
-    limits = {finding.limit for finding in findings if isinstance(finding.limit, (int, float))}
-    counts_only = not limits and all(isinstance(value, int) for value in values)
-    if not values or counts_only or (len(findings) == 1 and number(values[0]) in findings[0].message.split()):
-        return ""
-    low, high = min(values), max(values)
-    shown = number(low) if low == high or low != low else f"{number(low)} … {number(high)}"
-    limit = f", limit {number(limits.pop())}" if len(limits) == 1 else ""
-    return f" [{shown}{limit}]"
+    if place.where:
+        line.append(place.where, style="bold")
+        line.append(f" ×{place.count}  " if place.count > 1 else "  ")
+    line.append(place.message)
+    return line.append(place.numbers, style="dim")
 
 
 def _note_line(console: Console, members: Sequence[Finding], names: Universe) -> None:
@@ -129,11 +83,9 @@ def _note_line(console: Console, members: Sequence[Finding], names: Universe) ->
     line = Text("note", style=SEVERITY_STYLES[Severity.NOTE])
     line.append(f" {first.rule} {first.name}", style="bold")
     line.append(" (intended)" if first.intended else "")
-    layers = [finding.layer for finding in members if finding.layer is not None]
-    if layers:
-        patterns = [pattern or "(root)" for pattern, _ in compress(layers, names)]
-        place = printable(", ".join(patterns))
-        line.append(f" in {len(layers)} layers" if len(place) > 30 else f" in {place}")
-    line.append(f": {printable(first.message)}{_numbers(members)}")
+    if place := patterns(members, names):
+        layers = sum(finding.layer is not None for finding in members)
+        line.append(f" in {layers} layers" if len(place) > 30 else f" in {place}")
+    line.append(f": {printable(first.message)}{numbers(members)}")
     line.truncate(console.width, overflow="ellipsis")
     console.print(line)

@@ -9,10 +9,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bnaudit.name_patterns import compress
 from bnaudit.printable import printable
 from bnaudit.results import Audit, LedgerRow
 from bnaudit.terminal.amounts import plural, share, span
+from bnaudit.terminal.finding_places import part_names
 
 
 def ledger(console: Console, audit: Audit) -> None:
@@ -44,12 +44,6 @@ def ledger(console: Console, audit: Audit) -> None:
 def _without_part(row: LedgerRow) -> tuple[object, ...]:
     shown = (row.label, len(row.layers), row.kind, row.channels, row.counter, row.residual, row.mode, row.state)
     return (*shown, row.eps, row.momentum)
-
-
-def part_names(parts: Sequence[str], universe: Sequence[str]) -> str:
-    """The names of parts, compressed."""
-    patterns = [pattern for pattern, _ in compress(parts, universe)]
-    return ", ".join(printable(pattern) or "(the file itself)" for pattern in patterns)
 
 
 def _ledger_table(rows: Sequence[LedgerRow], width: int) -> Table:
