@@ -23,6 +23,7 @@ check: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python tests/bench/static.py
 	$(BIN)/python tests/bench/measured.py
+	$(BIN)/python tests/bench/watching.py
 
 samples: $(VENV)/.dev
 	$(BIN)/python sample_models/make.py

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bnaudit.errors import BnauditError
     from bnaudit.results import Finding, Report, Severity
     from bnaudit.settings import Settings
+    from bnaudit.watching.watch import watch
 
 _HOMES = {
     "assert_deployable": "bnaudit.deployable",
@@ -32,6 +33,7 @@ _HOMES = {
     "Report": "bnaudit.results",
     "Settings": "bnaudit.settings",
     "Severity": "bnaudit.results",
+    "watch": "bnaudit.watching.watch",
 }
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "assert_deployable",
     "audit",
     "describe",
+    "watch",
 ]
 
 

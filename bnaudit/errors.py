@@ -7,7 +7,8 @@ BnauditError
 │   ├── MalformedError    it claims a format and breaks its rules (truncated, corrupt, contradictory)
 │   ├── CapExceededError  reading it would take more than a cap allows
 │   └── UnsafePathError   it refers to a file outside its own folder
-└── NotAuditedError       a model format that is recognised and not read
+├── NotAuditedError       a model format that is recognised and not read
+└── ViolatedInvariantError   a training loop broke what `bnaudit.watch` guards
 """
 
 from __future__ import annotations
@@ -70,6 +71,14 @@ class UnsafePathError(UnreadableError):
 
 class NotAuditedError(BnauditError):
     """A model format that is recognised and not read."""
+
+
+class ViolatedInvariantError(BnauditError):
+    """A training loop broke what `bnaudit.watch` guards. `violation`: a bnaudit.watching.violations.Violation."""
+
+    def __init__(self, what: str, *, where: str, remedy: str, violation: object) -> None:
+        self.violation = violation
+        super().__init__(what, where=where, remedy=remedy)
 
 
 _FRAMEWORKS = ("torch", "onnx", "onnxruntime", "safetensors")

@@ -26,19 +26,20 @@ LEVELS = (
     ("norm_statistics", "forwards", "experiment", "location", "tie_break", "swap", "received", "mode_gap", "mixing"),
     ("reading",),
     ("terminal",),
-    ("torch_session", "onnx_session"),
+    ("torch_session", "onnx_session", "watching"),
     ("formats", "rules", "reports", "probes", "runners", "html"),
     ("settings", "baseline", "ledger", "verdicts", "targets", "measuring", "call_options"),
     ("auditing",),
     ("output", "clean_stdout", "notebook", "exit_codes", "plain_arguments", "option_texts", "progress_bar"),
     ("policy",),
-    ("inspection", "report_files", "gating", "deployable", "pytest_plugin"),
+    ("inspection", "report_files", "gating", "deployable", "pytest_plugin", "integrations"),
     ("cli", "commands", "merged_options", "run_flags", "policy_flags", "__main__"),
 )
 """Lowest first. A file imports from its own level and from below, never from above."""
-FRAMEWORKS = ("torch", "onnx", "onnxruntime", "safetensors", "torchvision", "sklearn")
-RUN_MODELS = ("runners", "torch_session", "onnx_session", "feeds")
-"""Where frameworks are imported: nothing on the static path imports these packages' modules."""
+FRAMEWORKS = ("torch", "onnx", "onnxruntime", "safetensors", "torchvision", "sklearn", "lightning", "transformers")
+RUN_MODELS = ("runners", "torch_session", "onnx_session", "feeds", "watching", "integrations")
+"""Where frameworks are imported: nothing on the static path imports these packages' modules. `watching` stands around a
+training loop and `integrations` in one, where the framework is there anyway."""
 VAGUE = {"utils", "helpers", "common", "base", "manager", "misc", "util", "helper"}
 
 

@@ -1,0 +1,1 @@
+"""Guards around a training loop: what `bnaudit.watch` looks at and what it says."""

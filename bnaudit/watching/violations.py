@@ -1,0 +1,83 @@
+"""What a watch guards, and the sentence for each way to break it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from bnaudit.errors import ViolatedInvariantError
+from bnaudit.name_patterns import compress
+from bnaudit.printable import printable
+from bnaudit.records import Record
+
+_PATTERNS_SHOWN = 4
+
+
+class Invariant(str, Enum):
+    """What holds in a healthy training loop; the value is the name in `intended`. In the order of their weight."""
+
+    FINITE = "finite"
+    """no NaN and no infinity in a running statistic"""
+    EVAL = "eval"
+    """a layer in eval mode keeps its statistics"""
+    FROZEN = "frozen"
+    """a frozen layer keeps its statistics while the rest trains"""
+    STEADY = "steady"
+    """no running statistic moves by many standard deviations in one forward"""
+
+
+_REMEDIES = {
+    Invariant.FINITE: "look for NaN or an overflow in the inputs, or lower the learning rate",
+    Invariant.EVAL: "let the layer update in training mode only, F.batch_norm(…, training=self.training)",
+    Invariant.FROZEN: "put frozen norms in eval mode after every model.train(), or use FrozenBatchNorm2d",
+    Invariant.STEADY: "look at this batch and its scaling, or lower the learning rate",
+}
+
+
+class Violation(Record):
+    """One invariant, broken in one forward."""
+
+    invariant: Invariant
+    layers: tuple[str, ...]
+    """Every layer that broke it in this forward, in the model's order."""
+    message: str
+    """What happened to the first of them."""
+    value: float | str
+    limit: float | str
+    forward: int
+    """Which forward of the watch it was, from 1; 0: none yet, the model came so."""
+
+    @property
+    def remedy(self) -> str:
+        """What to do."""
+        return _REMEDIES[self.invariant]
+
+    @property
+    def _or_meant(self) -> str:
+        if self.invariant is Invariant.FINITE:
+            return ""
+        pattern = f"{self.invariant.value}={printable(self.layers[0]) or '*'}"
+        return f", or say that it is meant so: intended={pattern!r}"
+
+    def error(self) -> ViolatedInvariantError:
+        """The violation as an exception; its text is one sentence."""
+        return ViolatedInvariantError(
+            f"{_shown(self.layers[0])}: {self.message}{_others(self.layers)}",
+            where=f"forward {self.forward}" if self.forward else "before the first forward",
+            remedy=f"{self.remedy}{self._or_meant}",
+            violation=self,
+        )
+
+
+def _shown(layer: str) -> str:
+    return printable(layer) or "the model itself"
+
+
+def _others(layers: Sequence[str]) -> str:
+    """`; 4 layers in all: layer1.{0,1}.bn{1,2}`."""
+    if len(layers) == 1:
+        return ""
+    names = [_shown(layer) for layer in layers]
+    patterns = [label for label, _ in compress(names, names)]
+    listed = ", ".join([*patterns[:_PATTERNS_SHOWN], *(["…"] if len(patterns) > _PATTERNS_SHOWN else [])])
+    return f"; {len(names)} layers in all: {listed}"

@@ -1,0 +1,80 @@
+"""Cost of `bnaudit.watch`: ratio of medians of a watched training step against a plain one, in turns, in one run.
+
+    make bench     after the measured audit's
+
+A training step is forward, cross-entropy, backward and SGD with momentum, at batch 8 on a ResNet-50 shape (112 px: what
+two cores can do). A limit that does not hold is marked and makes the exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+import torch
+from measured import in_turns
+from nets import ResNet50
+from static import Table
+from torch import nn
+
+import bnaudit
+from bnaudit.watching.layers import layout_of
+from bnaudit.watching.statistics import changes, taken
+
+
+def training_step(net: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> Callable[[], None]:
+    """One step of an ordinary loop."""
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+
+    def step() -> None:
+        loss = nn.functional.cross_entropy(net(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def watched(net: nn.Module, step: Callable[[], None]) -> Callable[[], None]:
+    """The step under a watch, with entering and leaving it, which a training pays once and these rounds each time."""
+
+    def guarded() -> None:
+        with bnaudit.watch(net) as guard:
+            step()
+        assert guard.forwards == 1
+        assert not guard.violations
+
+    return guarded
+
+
+def own_seconds(net: nn.Module, rounds: int) -> float:
+    """What the watch does around one forward, without the forward: median seconds."""
+    layers = layout_of(net).layers
+
+    def looked() -> None:
+        before = taken(layers)
+        changes(before, taken(layers))
+
+    return in_turns(rounds, looked=looked)["looked"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few rounds")
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    net = ResNet50().train()
+    step = training_step(net, torch.randn(8, 3, 112, 112), torch.randint(1000, (8,)))
+    table = Table()
+    taken_seconds = in_turns(5 if options.quick else 25, plain=step, ours=watched(net, step))
+    table.line("resnet50: watched / plain training step", taken_seconds["ours"], taken_seconds["plain"], 1.02, "s")
+    own = own_seconds(net, 50)
+    share = own / taken_seconds["plain"]
+    print(f"    {own * 1e3:.1f} ms around a forward, {share:.2%} of the step (limit 2 %)")
+    table.broken += share > 0.02
+    return 1 if table.broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
