@@ -20,7 +20,7 @@ _SIGNS = {Outcome.PASSED: "+", Outcome.FAILED: "-", Outcome.INCONCLUSIVE: "?", O
 
 def summary(console: Console, report: Report) -> None:
     """Print a line for each artifact, then what was not audited."""
-    folder = _folder(report)
+    folder = shared_folder(report)
     if report.audits:
         if folder:
             console.print(Text(f"in {printable(folder)}", style="bold"))
@@ -33,7 +33,7 @@ def summary(console: Console, report: Report) -> None:
                 Text(counted, SEVERITY_STYLES[severity]) for severity, counted in counts(audit.open_findings)
             )
             signs = Text(" ").join(Text(_SIGNS[v.outcome], OUTCOME_STYLES[v.outcome]) for v in audit.verdicts)
-            table.add_row(printable(_below(audit.artifact.path, folder)), found, signs)
+            table.add_row(printable(below(audit.artifact.path, folder)), found, signs)
         console.print(table)
         console.print(Text(f"verdicts: {', '.join(question.value for question in Question)}", style="dim"))
         console.print(Text("+ passed, - failed, ? inconclusive, . not checked", style="dim"))
@@ -42,14 +42,14 @@ def summary(console: Console, report: Report) -> None:
         style, word = ("bold red", "error") if unaudited.error else ("yellow", "not audited")
         line = Text(f"{word} ", style=style)
         if unaudited.path not in unaudited.why:
-            line.append(f"{printable(_below(unaudited.path, folder))}: ", style="bold")
+            line.append(f"{printable(below(unaudited.path, folder))}: ", style="bold")
         line.append(printable(unaudited.why))
         console.print(line)
     if report.other_files:
         console.print(Text(f"{plural(report.other_files, 'other file')}: not a model", style="dim"))
 
 
-def _folder(report: Report) -> str:
+def shared_folder(report: Report) -> str:
     """The folder that all paths share, "" when it is the working directory or there is none."""
     paths = [*(audit.artifact.path for audit in report.audits), *(entry.path for entry in report.unaudited)]
     parents = {str(Path(path).parent) for path in paths}
@@ -59,7 +59,8 @@ def _folder(report: Report) -> str:
     return "" if shared == "." else shared
 
 
-def _below(path: str, folder: str) -> str:
+def below(path: str, folder: str) -> str:
+    """The path without the folder in front, where it is in it."""
     return str(Path(path).relative_to(folder)) if folder and Path(path).is_relative_to(folder) else path
 
 
