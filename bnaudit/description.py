@@ -251,6 +251,8 @@ class Part(Record, eq=False):
     """Nodes or calls looked at; None: the artifact holds no graph or code."""
     traced: bool | None = None
     """TorchScript: recorded by tracing, so that flags are constants of the code."""
+    modules: tuple[str, ...] | None = None
+    """Dotted paths of all modules, norm layers included; None: the artifact does not list them."""
     folded: str = ""
     """The evidence that norm layers were folded into convolutions; empty: none."""
 

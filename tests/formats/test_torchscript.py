@@ -22,6 +22,7 @@ def test_a_scripted_module_says_what_the_python_module_says(tmp_path: Path, trai
     assert_says(part, net)
     assert part.carrier is Carrier.SCRIPT
     assert part.traced is False
+    assert set(part.modules or ()) == {name for name, _ in net.named_modules()}
     assert {layer.training for layer in part.layers} == {training}
     assert {layer.graph_training for layer in part.layers} == {None}
     assert layers_of(part)["blocks.0.bn"].declared_channels == 8

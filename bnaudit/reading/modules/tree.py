@@ -59,6 +59,7 @@ def describe_module(
         floating_dtypes=counted.floating_dtypes,
         trainable=trainable,
         frozen=frozen,
+        modules=tuple(path for path, _ in located),
     )
     return part, (*walker.gaps, *hidden_walker.gaps, *reader.gaps)
 

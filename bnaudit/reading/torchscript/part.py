@@ -51,6 +51,7 @@ def script_part(archive: ScriptArchive, source: ByteSource) -> Part:
         inputs=inputs(root, library, archive.examples()),
         operators=reached.operators if library.is_there else None,
         traced=is_traced(tree.objects, library, reached, has_inputs=archive.has("traced_inputs")),
+        modules=tuple(found.path for found in tree.objects),
         folded=folding(tree.objects, layers, reached.sites, library),
     )
 

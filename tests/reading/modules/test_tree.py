@@ -72,6 +72,7 @@ def assert_same_tensor(layer: NormLayer, field: str, tensor: torch.Tensor | None
 
 
 def assert_same_tree(part: Part, module: nn.Module) -> None:
+    assert part.modules == tuple(name for name, _ in module.named_modules())
     norms = [(name, child) for name, child in module.named_modules() if type(child) in KINDS]
     assert [layer.name for layer in part.layers] == [name for name, _ in norms]
     for layer, (name, child) in zip(part.layers, norms, strict=True):
