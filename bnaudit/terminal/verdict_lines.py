@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bnaudit.printable import printable
-from bnaudit.results import Audit, Severity
+from bnaudit.results import Audit, Outcome, Severity
 from bnaudit.terminal.amounts import bytes_text
 from bnaudit.terminal.styles import OUTCOME_STYLES
 
@@ -45,13 +45,28 @@ def verdicts(console: Console, audit: Audit) -> None:
     table = Table.grid(padding=(0, 2))
     for verdict in audit.verdicts:
         reason = printable(verdict.reason)
-        table.add_row(Text(verdict.outcome.value, OUTCOME_STYLES[verdict.outcome]), verdict.question.claim, reason)
+        claim = f"{verdict.question.claim} *" if verdict.question in audit.required else verdict.question.claim
+        table.add_row(Text(verdict.outcome.value, OUTCOME_STYLES[verdict.outcome]), claim, reason)
     console.print(Padding(table, (0, 0, 0, 2)))
     needs = list(dict.fromkeys(verdict.needs for verdict in audit.verdicts if verdict.needs))
     longest = printable(max(needs, key=len, default=""))
+    if audit.required:
+        console.print(Padding(Text("* required", style="dim"), (0, 0, 0, 2)))
     if longest and not _said_of_the_run(audit, longest):
         console.print(Padding(Text(f"What is not checked needs {longest}.", style="dim"), (0, 0, 0, 2)))
     console.print()
+
+
+def required_open(console: Console, audit: Audit) -> None:
+    """Print a line for each required verdict that did not pass; for artifacts whose verdicts are not printed."""
+    for verdict in audit.verdicts:
+        if verdict.question in audit.required and verdict.outcome is not Outcome.PASSED:
+            line = Text(verdict.outcome.value, OUTCOME_STYLES[verdict.outcome])
+            line.append(f"  {verdict.question.claim}, required: {printable(verdict.reason)}")
+            needs = f" (needs {printable(verdict.needs)})" if verdict.needs else ""
+            console.print(Padding(line.append(needs), (0, 0, 0, 2)))
+    if audit.undecided:
+        console.print()
 
 
 def _said_of_the_run(audit: Audit, needs: str) -> bool:

@@ -10,7 +10,7 @@ from bnaudit.terminal.ledger_table import ledger
 from bnaudit.terminal.run_lines import run_lines
 from bnaudit.terminal.skipped_checks import skipped_everywhere
 from bnaudit.terminal.summary import last_line, summary, unmatched
-from bnaudit.terminal.verdict_lines import alarms, heading, verdicts
+from bnaudit.terminal.verdict_lines import alarms, heading, required_open, verdicts
 
 
 def whole_report(console: Console, report: Report, in_full: bool, show_accepted: bool) -> None:
@@ -27,8 +27,10 @@ def whole_report(console: Console, report: Report, in_full: bool, show_accepted:
             verdicts(console, audit)
             run_lines(console, audit)
             ledger(console, audit)
-        elif audit.run_failed:
-            run_lines(console, audit)
+        else:
+            required_open(console, audit)
+            if audit.run_failed:
+                run_lines(console, audit)
         findings(console, audit, in_full, show_accepted, with_skipped=alone or in_full)
     if len(report.audits) + len(report.unaudited) > 1 or not report.audits:
         summary(console, report)

@@ -1,0 +1,132 @@
+"""The gate and the baseline as a whole, on samples copied into a folder of their own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from subjects import SAMPLES
+
+from bnaudit.errors import UsageError
+from bnaudit.gating import Order, create_baseline, gate, show_settings
+
+HEALTHY, NAN, VIRGIN = "healthy/state_dict.pt", "defects/nan_variance.pt", "defects/virgin_statistics.pt"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with `models/` in it: one healthy, one with NaN, and the code and data of both."""
+    (tmp_path / "models").mkdir()
+    for name in (HEALTHY, NAN):
+        shutil.copy(Path(SAMPLES, name), tmp_path / "models")
+    for name in ("digits.py", "digits.npz"):
+        shutil.copy(Path(SAMPLES, name), tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def order(*paths: str, **fields: Any) -> Order:
+    return Order(paths=paths, **fields)
+
+
+def document(capsys: pytest.CaptureFixture[str], **fields: Any) -> dict[str, Any]:
+    capsys.readouterr()
+    code = gate(order("models", outputs=("json",), **fields))
+    shown: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert shown["exit_code"] == code
+    return shown
+
+
+def test_a_baseline_accepts_today_and_not_tomorrow(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gate(order("models")) == 1
+    assert create_baseline(order("models"), "base.json", overwrite=False, reason="known since May") == 0
+    assert "accepted 1 finding in 1 of 2 artifacts: base.json" in capsys.readouterr().out
+    accepted = document(capsys, typed={"baseline": "base.json"})
+    assert accepted["exit_code"] == 0
+    (finding,) = [f for artifact in accepted["artifacts"] for f in artifact["findings"]]
+    assert (finding["accepted"], finding["acceptance"]["reason"]) == (True, "known since May")
+    shutil.copy(Path(SAMPLES, VIRGIN), folder / "models")
+    assert document(capsys, typed={"baseline": "base.json"})["exit_code"] == 1
+
+
+def test_a_leak_that_fails_several_verdicts_can_be_accepted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(Path(SAMPLES, "defects/exported_in_training_mode.onnx"), folder)
+    leaky = order("exported_in_training_mode.onnx", typed={"require": ["buffers", "eval-mode", "neighbours"]})
+    assert gate(leaky) == 1
+    assert create_baseline(leaky, "base.json", overwrite=False, reason="") == 0
+    again = Order(paths=leaky.paths, typed={**leaky.typed, "baseline": "base.json"})
+    capsys.readouterr()
+    assert gate(again) == 0, capsys.readouterr().out
+
+
+def test_a_baseline_is_made_anew_only_when_asked_and_keeps_reasons(folder: Path) -> None:
+    create_baseline(order("models"), "base.json", overwrite=False, reason="known since May")
+    with pytest.raises(UsageError, match="is there already"):
+        create_baseline(order("models"), "base.json", overwrite=False, reason="")
+    shutil.copy(Path(SAMPLES, VIRGIN), folder / "models")
+    assert create_baseline(order("models"), "base.json", overwrite=True, reason="") == 0
+    entries = json.loads((folder / "base.json").read_text(encoding="utf-8"))["artifacts"]
+    assert {entry["reason"] for entry in entries["models/nan_variance.pt"]} == {"known since May"}
+    assert {entry["reason"] for entry in entries["models/virgin_statistics.pt"]} == {""}
+
+
+def test_what_cannot_be_read_is_told_and_nothing_is_accepted_of_nothing(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "models" / "cut.pt").write_bytes(b"PK\x03\x04cut")
+    assert create_baseline(order("models"), "base.json", overwrite=False, reason="") == 2
+    assert "cut.pt" in capsys.readouterr().err
+    assert (folder / "base.json").exists()
+    (folder / "empty").mkdir()
+    assert create_baseline(order("empty"), "other.json", overwrite=False, reason="") == 3
+    assert not (folder / "other.json").exists()
+
+
+@pytest.mark.parametrize("output", ["models/state_dict.pt", "none/base.json"])
+def test_a_baseline_is_not_written_where_it_does_not_belong(output: str, folder: Path) -> None:
+    before = (folder / "models" / "state_dict.pt").read_bytes()
+    with pytest.raises(UsageError):
+        create_baseline(order("models"), output, overwrite=True, reason="")
+    assert (folder / "models" / "state_dict.pt").read_bytes() == before
+
+
+def test_a_gate_requires_what_it_was_given_the_means_to_decide(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gate(order("models/state_dict.pt")) == 0
+    typed = {"model": "digits.py:build", "inputs": "digits.npz"}
+    assert gate(order("models/state_dict.pt", typed=typed)) == 0
+    assert "neighbours do not matter *" in capsys.readouterr().out
+    assert gate(order("models/state_dict.pt", typed={"require": ["neighbours"]})) == 3
+    assert capsys.readouterr().out.splitlines()[-1].endswith("exit 3: neighbours required, and not decided")
+    assert gate(order("models/state_dict.pt", typed={"require": ["neighbours"]}, exit_zero=True)) == 0
+
+
+def test_a_live_model_passes_a_gate_without_a_file(folder: Path) -> None:
+    assert gate(order(typed={"model": "digits.py:build_group_norm", "inputs": "digits.npz"})) == 0
+
+
+def test_a_gate_that_looks_at_nothing_does_not_pass(folder: Path) -> None:
+    (folder / "empty").mkdir()
+    assert gate(order("empty")) == 3
+    assert gate(order("empty", exit_zero=True)) == 3
+    with pytest.raises(UsageError, match="nothing to audit"):
+        gate(order())
+
+
+def test_what_is_not_audited_does_not_pass_a_gate_unless_it_is_left_out(folder: Path) -> None:
+    (folder / "models" / "nan_variance.pt").unlink()
+    (folder / "models" / "net.tflite").write_bytes(b"\x1c\x00\x00\x00TFL3" + bytes(64))
+    assert gate(order("models")) == 3
+    assert gate(order("models", typed={"exclude": ["*.tflite"]})) == 0
+    assert gate(order("models/net.tflite", typed={"exclude": ["*.tflite"]})) == 3, "what is named is not left out"
+
+
+def test_settings_are_printed_and_nothing_is_audited(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "models" / "cut.pt").write_bytes(b"PK\x03\x04cut")
+    assert show_settings(order("models", typed={"fail-on": "error"})) == 0
+    shown = capsys.readouterr().out
+    assert 'fail-on = "error"' in shown and "command line" in shown and "cut.pt" not in shown
