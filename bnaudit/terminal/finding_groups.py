@@ -73,7 +73,7 @@ def _place(place: Place) -> Text:
     line = Text()
     if place.where:
         line.append(place.where, style="bold")
-        line.append(f" ×{place.count}  " if place.count > 1 else "  ")
+        line.append(f" ×{place.times}  " if place.times > 1 else "  ")
     line.append(place.message)
     return line.append(place.numbers, style="dim")
 

@@ -16,7 +16,7 @@ class Place(NamedTuple):
 
     where: str
     """Parts and layers compressed, `layer{1..4}.0.bn1`; "" for the whole artifact."""
-    count: int
+    times: int
     """Findings that it stands for."""
     message: str
     numbers: str
@@ -25,7 +25,7 @@ class Place(NamedTuple):
     @property
     def line(self) -> str:
         """`bn{1,2} ×2  mean is 0 [3, limit 1]`."""
-        times = f" ×{self.count}" if self.count > 1 else ""
+        times = f" ×{self.times}" if self.times > 1 else ""
         return f"{self.where}{times}  {self.message}{self.numbers}" if self.where else self.message + self.numbers
 
 
