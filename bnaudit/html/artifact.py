@@ -1,0 +1,118 @@
+"""What the page says of one artifact."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bnaudit.html.finding_groups import Group, groups
+from bnaudit.html.layer_rows import LayerRow, layer_rows
+from bnaudit.html.pictures import Pictures, pictures
+from bnaudit.results import Audit, Finding, Question, Severity, Skipped
+from bnaudit.terminal.amounts import bytes_text, counts
+from bnaudit.terminal.run_lines import run_texts
+
+
+class ArtifactSection(NamedTuple):
+    """One artifact."""
+
+    id: str
+    name: str
+    """Its path below the folder that all share."""
+    audit: Audit
+    about: str
+    """Format, producer, size."""
+    is_notable: bool
+    alarms: tuple[Finding, ...]
+    """Errors that no verdict speaks of, one per rule."""
+    found: tuple[tuple[Severity, str], ...]
+    """How many open findings of each severity, in words."""
+    groups: tuple[Group, ...]
+    accepted: tuple[Group, ...]
+    run: tuple[str, ...]
+    rows: tuple[LayerRow, ...]
+    no_layers: str
+    """Why there is no ledger."""
+    pictures: Pictures
+    skipped: tuple[tuple[str, tuple[Skipped, ...]], ...]
+    """What is needed → the checks that need it."""
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Ids of the rules that found something."""
+        return tuple(finding.rule for finding in self.audit.findings)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of the artifact that the ledger names."""
+        return tuple(dict.fromkeys(row.part for row in self.rows))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of norm layers in the ledger."""
+        return tuple(dict.fromkeys(row.kind for row in self.rows))
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """What is saved of the layers in the ledger."""
+        return tuple(dict.fromkeys(row.state for row in self.rows))
+
+    @property
+    def assumes_momentum(self) -> bool:
+        """Whether a share of initial values rests on PyTorch's default."""
+        return any(row.residual is not None and row.assumed for row in self.rows)
+
+    def requires(self, question: Question) -> bool:
+        """Whether this verdict has to pass."""
+        return question in self.audit.required
+
+
+def artifact_section(audit: Audit, position: int, name: str, *, with_pictures: bool) -> ArtifactSection:
+    """The section of the audit at this position of the report."""
+    id = f"a{position + 1}"
+    rows = layer_rows(audit)
+    accepted = [finding for finding in audit.findings if finding.accepted]
+    return ArtifactSection(
+        id=id,
+        name=name,
+        audit=audit,
+        about=_about(audit),
+        is_notable=audit.exit_code != 0 or any(f.severity >= Severity.WARNING for f in audit.open_findings),
+        alarms=_alarms(audit),
+        found=tuple(counts(audit.open_findings)),
+        groups=groups(audit, audit.open_findings),
+        accepted=groups(audit, accepted),
+        run=tuple(text.plain for text in run_texts(audit)),
+        rows=tuple(rows),
+        no_layers="" if rows else _no_layers(audit),
+        pictures=pictures(audit, rows, id) if with_pictures else Pictures((), ()),
+        skipped=_by_need(audit),
+    )
+
+
+def _about(audit: Audit) -> str:
+    artifact = audit.artifact
+    read = "all" if artifact.bytes_read >= artifact.size else bytes_text(artifact.bytes_read)
+    about = [artifact.format, artifact.producer or "", f"{bytes_text(artifact.size)}, {read} read"]
+    return " · ".join(each for each in about if each)
+
+
+def _alarms(audit: Audit) -> tuple[Finding, ...]:
+    unspoken = (f for f in audit.open_findings if f.severity is Severity.ERROR and f.question is None)
+    return tuple({finding.rule: finding for finding in reversed(list(unspoken))}.values())
+
+
+def _no_layers(audit: Audit) -> str:
+    folded = next((part.folded for part in audit.description.parts if part.folded), "")
+    hidden = sum(len(part.hidden) for part in audit.description.parts)
+    if folded:
+        return f"No norm layers: {folded}"
+    return (
+        f"No norm layers where eval() and state_dict() reach; {hidden} out of reach." if hidden else "No norm layers."
+    )
+
+
+def _by_need(audit: Audit) -> tuple[tuple[str, tuple[Skipped, ...]], ...]:
+    needs: dict[str, list[Skipped]] = {}
+    for check in audit.skipped:
+        needs.setdefault(check.needs, []).append(check)
+    return tuple((need, tuple(checks)) for need, checks in needs.items())

@@ -1,0 +1,42 @@
+"""Jinja2 as the page needs it: everything escaped, and every text from a file made printable first."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bnaudit.errors import UsageError
+from bnaudit.printable import printable
+from bnaudit.terminal.amounts import number, plural, share, span
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@cache
+def environment() -> Environment:
+    """The environment of the templates. Raises UsageError when Jinja2 or matplotlib is not installed."""
+    try:
+        import jinja2
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError as error:
+        remedy = "pip install 'bnaudit[html]'"
+        raise UsageError(f"the html report needs {error.name}, which is not installed", remedy=remedy) from error
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
+    made.filters.update(number=number, span=span, share=share, plural=lambda count, noun: plural(count, noun))
+    return made
+
+
+def _shown(value: object) -> object:
+    """What an expression of a template writes: Markup as it is, other text without characters that are not shown."""
+    return value if hasattr(value, "__html__") else printable(str(value))

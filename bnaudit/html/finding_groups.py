@@ -1,0 +1,100 @@
+"""Findings as the terminal groups them: by rule and advice, worst first, their layers compressed, all of them below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from bnaudit.name_patterns import Universe, compress
+from bnaudit.results import Acceptance, Audit, Finding
+from bnaudit.terminal.amounts import number
+
+
+class Place(NamedTuple):
+    """Layers with one and the same fault."""
+
+    parts: str
+    layers: str
+    """Compressed; "" for a whole artifact."""
+    times: int
+    message: str
+    numbers: str
+    """`0 … 5`, "" where the message says it all."""
+    limit: str
+    channels: str
+
+
+class Group(NamedTuple):
+    """One rule's findings with one advice and one standing."""
+
+    first: Finding
+    places: tuple[Place, ...]
+    members: tuple[Finding, ...]
+
+    @property
+    def lists_members(self) -> bool:
+        """Whether the places leave something out that a list of all findings says."""
+        return len(self.members) > len(self.places)
+
+    @property
+    def standing(self) -> Acceptance | None:
+        """By which it is accepted, or was."""
+        return self.first.acceptance
+
+
+def groups(audit: Audit, findings: Iterable[Finding]) -> tuple[Group, ...]:
+    """The findings of an audit, or some of them, in groups, worst first."""
+    names = Universe(_names(audit))
+    alike: dict[tuple[object, ...], list[Finding]] = {}
+    for finding in sorted(findings, key=lambda each: -each.severity):
+        accepted = finding.acceptance
+        standing = (accepted.source, accepted.reason, accepted.until, accepted.expired) if accepted else None
+        key = (finding.rule, finding.severity, finding.confidence, finding.advice, finding.intended, standing)
+        alike.setdefault(key, []).append(finding)
+    return tuple(Group(members[0], tuple(_places(members, names)), tuple(members)) for members in alike.values())
+
+
+def _names(audit: Audit) -> Iterable[str]:
+    for part in audit.description.parts:
+        yield from (layer.name for layer in part.layers)
+        yield from (other.name for other in part.mode_dependent)
+
+
+def _places(members: Sequence[Finding], names: Universe) -> Iterable[Place]:
+    by_message: dict[tuple[str, str], list[Finding]] = {}
+    for finding in members:
+        by_message.setdefault((finding.part, finding.message), []).append(finding)
+    alike: dict[tuple[str, tuple[str | None, ...]], list[Finding]] = {}
+    for (_, message), same in by_message.items():
+        alike.setdefault((message, tuple(finding.layer for finding in same)), []).extend(same)
+    return [_place(message, same, names) for (message, _), same in alike.items()]
+
+
+def _place(message: str, same: Sequence[Finding], names: Universe) -> Place:
+    parts = list(dict.fromkeys(finding.part for finding in same))
+    layers = list(dict.fromkeys(finding.layer for finding in same if finding.layer is not None))
+    limits = {finding.limit for finding in same if isinstance(finding.limit, (int, float))}
+    return Place(
+        parts=""
+        if parts == [""]
+        else ", ".join(pattern or "(the file itself)" for pattern, _ in compress(parts, parts)),
+        layers=", ".join(pattern or "(root)" for pattern, _ in compress(layers, names)),
+        times=len(same),
+        message=message,
+        numbers=_numbers(same),
+        limit=number(next(iter(limits))) if len(limits) == 1 else "",
+        channels=channels(same[0]) if len(same) == 1 else "",
+    )
+
+
+def _numbers(findings: Sequence[Finding]) -> str:
+    values = [finding.value for finding in findings if isinstance(finding.value, (int, float))]
+    if not values:
+        return ""
+    low, high = min(values), max(values)
+    return number(low) if low == high or low != low else f"{number(low)} … {number(high)}"
+
+
+def channels(finding: Finding) -> str:
+    """`3, 1`: the channels concerned, worst first."""
+    return ", ".join(map(str, finding.channels))
