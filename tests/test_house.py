@@ -15,14 +15,15 @@ import bnaudit
 PACKAGE = Path(bnaudit.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 LEVELS = (
-    ("errors", "records", "plugins", "printable", "progress", "json_numbers", "available_memory"),
+    ("errors", "records", "plugins", "printable", "progress", "json_numbers", "json_text", "available_memory"),
     ("worker_pool", "worker_process"),
     ("caps", "user_code"),
     ("description", "layer_names"),
     ("results", "session", "measurement", "arithmetic", "name_patterns", "modes", "pickle_names", "finiteness"),
     ("worked_arithmetic", "initial_state", "averaged_weights", "run_options", "shifts", "sample_lists"),
     ("shift_wording", "places", "gap_limits", "mixing_causes", "single_samples", "run_proofs"),
-    ("feeds", "run_objects"),
+    ("feeds", "run_objects", "finding_objects"),
+    ("artifact_objects",),
     ("norm_statistics", "forwards", "experiment", "location", "tie_break", "swap", "received", "mode_gap", "mixing"),
     ("reading",),
     ("terminal", "obstacles", "artifact_paths", "markdown_text"),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from bnaudit.errors import UsageError
 from bnaudit.plugins import load, names
-from bnaudit.results import Report
+from bnaudit.results import Audit, Report, Unaudited
 
 
 class View(NamedTuple):
@@ -33,6 +33,8 @@ class Renderer(NamedTuple):
     name: str
     suffix: str
     render: Callable[[Report, View], str]
+    stream: Callable[[Audit | Unaudited], str] | None = None
+    """The text for one artifact, where a report is nothing but these texts; they can be written one by one."""
 
 
 def renderer(name: str) -> Renderer:

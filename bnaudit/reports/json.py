@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import re
 from typing import Any
 
 from bnaudit.description import CUMULATIVE, Cumulative, NormLayer, Part, StoredTensor
+from bnaudit.finding_objects import finding_object, verdict_object
 from bnaudit.json_numbers import number
+from bnaudit.json_text import json_text
 from bnaudit.reports import Renderer, View
-from bnaudit.results import Acceptance, Audit, Finding, LedgerRow, Report
+from bnaudit.results import Audit, LedgerRow, Report
 from bnaudit.run_objects import run_object
 
 SCHEMA = "bnaudit.report/1"
-_UNSEEN = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]")
-"""Controls of terminals and of writing direction, and halves of characters: in JSON they can be written as escapes."""
 
 
 def render(report: Report, view: View) -> str:
@@ -32,8 +30,7 @@ def render(report: Report, view: View) -> str:
         "unmatched": [{"key": u.key, "reason": u.why, "error": u.error} for u in report.unmatched],
         "rules": dict(report.rules or {}),
     }
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
+    return json_text(document, indent=2) + "\n"
 
 
 def _audit(audit: Audit) -> dict[str, Any]:
@@ -62,15 +59,7 @@ def _audit(audit: Audit) -> dict[str, Any]:
             }
             for imported in description.imports
         ],
-        "verdicts": [
-            {
-                "question": verdict.question.value,
-                "outcome": verdict.outcome.value,
-                "reason": verdict.reason,
-                "needs": verdict.needs,
-            }
-            for verdict in audit.verdicts
-        ],
+        "verdicts": [verdict_object(verdict) for verdict in audit.verdicts],
         "findings": [finding_object(finding) for finding in audit.findings],
         "measured": run_object(audit.measured) if audit.measured is not None else None,
         "not_run": audit.not_run,
@@ -81,38 +70,6 @@ def _audit(audit: Audit) -> dict[str, Any]:
         "gaps": [{"where": gap.where, "why": gap.why, "hides_norms": gap.hides_norms} for gap in audit.gaps],
         "skipped": [{"rule": s.rule, "name": s.name, "needs": s.needs} for s in audit.skipped],
         "failed": [{"rule": f.rule, "name": f.name, "error": f.error} for f in audit.failed],
-    }
-
-
-def finding_object(finding: Finding) -> dict[str, Any]:
-    """One finding as the schema has it."""
-    return {
-        "rule": finding.rule,
-        "name": finding.name,
-        "severity": finding.severity.label,
-        "confidence": finding.confidence.label,
-        "artifact": finding.artifact,
-        "part": finding.part,
-        "layer": finding.layer,
-        "message": finding.message,
-        "value": number(finding.value),
-        "limit": number(finding.limit),
-        "advice": finding.advice,
-        "channels": list(finding.channels),
-        "question": finding.question.value if finding.question is not None else None,
-        "intended": finding.intended,
-        "accepted": finding.accepted,
-        "acceptance": _acceptance(finding.acceptance) if finding.acceptance is not None else None,
-        "fingerprint": finding.fingerprint,
-    }
-
-
-def _acceptance(acceptance: Acceptance) -> dict[str, Any]:
-    return {
-        "source": acceptance.source,
-        "reason": acceptance.reason,
-        "until": acceptance.until or None,
-        "expired": acceptance.expired,
     }
 
 
