@@ -40,13 +40,20 @@ def check_pattern(pattern: str, root: Path, place: Place) -> None:
 
     In a folder too large to look through it is taken to fit.
     """
-    start = start_of(pattern, root)
-    there = os.path.lexists(start)
-    if there and (not is_pattern(pattern) or os.path.lexists(root / pattern)):
+    if exists(pattern, root):
         return
-    found = _look(start if there else root, pattern, root)
-    if not found.fits and found.complete:
-        place.refuse("no file fits this pattern", nearest(pattern, found.names, "check the path"))
+    start = start_of(pattern, root)
+    names = _look(start if os.path.lexists(start) else root, pattern, root).names
+    place.refuse("no file fits this pattern", nearest(pattern, names, "check the path"))
+
+
+def exists(pattern: str, root: Path) -> bool:
+    """Whether the pattern fits something that is there, or the folder is too large to tell."""
+    start = start_of(pattern, root)
+    if not os.path.lexists(start) or not is_pattern(pattern) or os.path.lexists(root / pattern):
+        return os.path.lexists(start)
+    found = _look(start, pattern, root)
+    return found.fits or not found.complete
 
 
 class _Looked(NamedTuple):
