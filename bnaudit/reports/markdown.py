@@ -1,0 +1,234 @@
+"""The report as Markdown, for a comment on a pull request and for the summary of a step.
+
+The first line is a comment by which a bot finds its own comment again. GitHub takes at most 65,536 characters of a
+comment: what does not fit is left out from the least needed on, and the last line says what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from bnaudit.markdown_text import cell, cell_code, code, html_code, prose
+from bnaudit.obstacles import Kind, checks_not_run, obstacles
+from bnaudit.reports import Renderer, View
+from bnaudit.results import Audit, Finding, LedgerRow, Outcome, Question, Report, Severity, Verdict
+from bnaudit.terminal.amounts import counts, plural, seconds_text, share, span
+from bnaudit.terminal.exit_meaning import meaning, open_findings
+from bnaudit.terminal.finding_places import Place, grouped, layer_names, places, standing
+
+MARKER = "<!-- bnaudit -->"
+LONGEST = 65_536
+"""Characters that GitHub takes of a comment."""
+_RESERVE = 600
+"""For the line that says what was left out."""
+_TABLE_SHARE = 24_000
+"""Characters of the table of artifacts at most: the findings need room too."""
+_PLACES = 8
+_LEDGER_ROWS = 30
+_RESULTS = {0: "passed", 1: "failed", 2: "could not be decided", 3: "not checked", 130: "interrupted"}
+
+
+class _Section(NamedTuple):
+    """A piece that is there as a whole or not at all."""
+
+    text: str
+    what: str
+    """What is left out with it, for the last line: `findings of 1 artifact`."""
+    need: int
+    """Sections of a lower number are put in first."""
+
+
+def render(report: Report, view: View) -> str:
+    """Heading, table, obstacles, findings; then, folded, notes, accepted findings, the ledger and what did not run."""
+    head = "\n".join([MARKER, *_heading(report)])
+    sections = list(_sections(report))
+    kept = _fitting(sections, LONGEST - len(head) - _RESERVE)
+    left: dict[str, int] = {}
+    for position, section in enumerate(sections):
+        if position not in kept:
+            left[section.what] = left.get(section.what, 0) + 1
+    texts = [head, *(section.text for position, section in enumerate(sections) if position in kept)]
+    if left:
+        said = ", ".join(f"{what} ({count})" for what, count in left.items())
+        texts.append(f"Left out, to stay below {LONGEST:,} characters: {said}.")
+    return "\n\n".join(texts) + "\n"
+
+
+def _fitting(sections: Sequence[_Section], room: int) -> set[int]:
+    kept: set[int] = set()
+    for position, section in sorted(enumerate(sections), key=lambda each: each[1].need):
+        if len(section.text) + 2 <= room:
+            room -= len(section.text) + 2
+            kept.add(position)
+    return kept
+
+
+def _heading(report: Report) -> list[str]:
+    number = report.exit_code()
+    total = ", ".join(counted for _, counted in counts(open_findings(report))) or "no findings"
+    if accepted := len(report.findings) - len(open_findings(report)):
+        total += f", {accepted} accepted"
+    artifacts = plural(len(report.audits), "artifact")
+    overlooked = report.exit_zero and number == 0 and any(audit.exit_code for audit in report.audits)
+    result = "for information only" if overlooked else _RESULTS[number]
+    return [f"## bnaudit: {result}", "", f"{artifacts}: {total} · exit {number}: {prose(meaning(report))}"]
+
+
+def _sections(report: Report) -> Iterator[_Section]:
+    yield from _table(report.audits)
+    found = obstacles(report)
+    for each in found:
+        if each.severity > Severity.NOTE:
+            word = "error" if each.severity is Severity.ERROR else "warning"
+            yield _Section(f"**{word}** {each.kind.words}: {prose(each.text)}", "errors", 0)
+    for audit in report.audits:
+        yield from _findings(audit, len(report.audits) == 1)
+    yield from _notes(report)
+    yield from _accepted(report)
+    for audit in report.audits:
+        yield from _ledger(audit)
+    # Why many artifacts were not run stands, counted, with the checks that want a run.
+    stated = [each for each in found if len(report.audits) == 1 or each.kind is not Kind.NOT_RUN]
+    yield from _not_run(report, [each.text for each in stated if each.severity is Severity.NOTE])
+    if report.other_files:
+        yield _Section(f"{plural(report.other_files, 'other file')}: not a model", "other files", 4)
+
+
+def _table(audits: Sequence[Audit]) -> Iterator[_Section]:
+    if not audits:
+        return
+    titles = ["artifact", *(question.value for question in Question), "found"]
+    lines = [f"| {' | '.join(titles)} |", "|" + " --- |" * len(titles)]
+    rows = [_row(audit) for audit in audits]
+    # Those that do not pass come first when not all fit.
+    order = sorted(range(len(rows)), key=lambda position: (audits[position].exit_code == 0, position))
+    room, kept = _TABLE_SHARE, set[int]()
+    for position in order:
+        if len(rows[position]) <= room:
+            room -= len(rows[position]) + 1
+            kept.add(position)
+    lines += [row for position, row in enumerate(rows) if position in kept]
+    if len(kept) < len(rows):
+        lines += ["", f"and {plural(len(rows) - len(kept), 'artifact')} more, not shown here"]
+    yield _Section("\n".join(lines), "the table of artifacts", 0)
+
+
+def _row(audit: Audit) -> str:
+    verdicts = {verdict.question: _outcome(verdict, audit) for verdict in audit.verdicts}
+    found = ", ".join(counted for _, counted in counts(audit.open_findings)) or "nothing"
+    cells = [cell_code(audit.artifact.path), *(verdicts.get(question, "") for question in Question), found]
+    return f"| {' | '.join(cells)} |"
+
+
+def _outcome(verdict: Verdict, audit: Audit) -> str:
+    said = verdict.outcome.value
+    if verdict.outcome is Outcome.FAILED or (verdict.question in audit.required and verdict in audit.undecided):
+        said = f"**{said}**"
+    return f"{said} (required)" if verdict.question in audit.required else said
+
+
+def _findings(audit: Audit, alone: bool) -> Iterator[_Section]:
+    worst = [finding for finding in audit.open_findings if finding.severity > Severity.NOTE]
+    reasons = [f"- {v.outcome.value}: {v.question.claim}{_why(v)}" for v in audit.verdicts] if alone else []
+    run = _run(audit)
+    if not worst and not reasons:
+        return
+    names = layer_names(audit)
+    blocks = [f"### {code(audit.artifact.path)}"]
+    blocks += ["\n".join(reasons)] if reasons else []
+    blocks += [run] if run else []
+    blocks += ["\n".join(_group(members, places(members, names))) for members in grouped(worst)]
+    failing = any(finding.severity is Severity.ERROR for finding in worst)
+    yield _Section("\n\n".join(blocks), "findings of artifacts", 1 if failing else 2)
+
+
+def _why(verdict: Verdict) -> str:
+    needs = f" → {prose(verdict.needs)}" if verdict.needs else ""
+    return (f" — {prose(verdict.reason)}" if verdict.reason else "") + needs
+
+
+def _run(audit: Audit) -> str:
+    run = audit.measured
+    if run is None:
+        return ""
+    inputs = f"{prose(run.inputs)}{' (noise: structure, not sizes)' if run.synthetic else ''}"
+    return f"run: {prose(run.runner)} · {inputs} · {plural(run.forwards, 'forward')}, {seconds_text(run.seconds)}"
+
+
+def _group(members: Sequence[Finding], found: Sequence[Place]) -> list[str]:
+    first = members[0]
+    about = ["intended"] if first.intended else []
+    about += [f"{first.confidence.label} confidence"] if first.confidence.label != "high" else []
+    stands = [prose(standing(first))] if standing(first) else []
+    said = f" ({'; '.join([*about, *stands])})" if about or stands else ""
+    lines = [f"**{first.severity.label} {first.rule}** {prose(first.name)}{said}", ""]
+    lines += [f"- {_place(place)}" for place in found[:_PLACES]]
+    if len(found) > _PLACES:
+        lines.append(f"- and {len(found) - _PLACES} more")
+    return [*lines, "", f"→ {prose(first.advice)}"]
+
+
+def _place(place: Place) -> str:
+    said = prose(place.message) + (f" ({place.numbers.strip(' []')})" if place.numbers else "")
+    times = f" ×{place.times}" if place.times > 1 else ""
+    return f"{code(place.where)}{times} — {said}" if place.where else said
+
+
+def _folded(title: str, blocks: Iterable[str]) -> str:
+    return "\n\n".join([f"<details><summary>{title}</summary>", *blocks, "</details>"])
+
+
+def _notes(report: Report) -> Iterator[_Section]:
+    found: list[str] = []
+    for audit in report.audits:
+        notes = [finding for finding in audit.open_findings if finding.severity is Severity.NOTE]
+        names = layer_names(audit)
+        for members in grouped(notes):
+            found += [f"{code(audit.artifact.path)}", "\n".join(_group(members, places(members, names)))]
+    if found:
+        yield _Section(_folded(plural(len(found) // 2, "note"), found), "the notes", 3)
+
+
+def _accepted(report: Report) -> Iterator[_Section]:
+    found: list[str] = []
+    number = 0
+    for audit in report.audits:
+        accepted = [finding for finding in audit.findings if finding.accepted]
+        number += len(accepted)
+        names = layer_names(audit)
+        for members in grouped(accepted):
+            found += [f"{code(audit.artifact.path)}", "\n".join(_group(members, places(members, names)))]
+    if found:
+        yield _Section(_folded(plural(number, "accepted finding"), found), "the accepted findings", 3)
+
+
+def _ledger(audit: Audit) -> Iterator[_Section]:
+    if not audit.ledger:
+        return
+    titles = ("layer", "norm", "channels", "batches", "initial", "mode", "saved")
+    lines = [f"| {' | '.join(titles)} |", "|" + " --- |" * len(titles)]
+    lines += [f"| {' | '.join(_cells(row))} |" for row in audit.ledger[:_LEDGER_ROWS]]
+    if len(audit.ledger) > _LEDGER_ROWS:
+        lines += ["", f"and {len(audit.ledger) - _LEDGER_ROWS} more"]
+    title = f"ledger of {html_code(audit.artifact.path)}"
+    yield _Section(_folded(title, ["\n".join(lines)]), "ledgers", 4)
+
+
+def _cells(row: LedgerRow) -> list[str]:
+    label = cell_code(f"{row.part}: {row.label or '(root)'}" if row.part else row.label or "(root)")
+    times = f" ×{len(row.layers)}" if len(row.layers) > 1 else ""
+    words = (row.kind, span(row.channels), span(row.counter), share(row.residual), row.mode, row.state)
+    return [label + times, *map(cell, words)]
+
+
+def _not_run(report: Report, stated: Sequence[str]) -> Iterator[_Section]:
+    lines = [f"- {prose(text)}" for text in stated]
+    for waiting in checks_not_run(report):
+        where = f"in {waiting.artifacts} of {plural(len(report.audits), 'artifact')}"
+        lines.append(f"- {', '.join(waiting.rules)} did not run {where}: needs {prose(waiting.needs)}")
+    if lines:
+        yield _Section(_folded("what did not run", ["\n".join(lines)]), "what did not run", 3)
+
+
+RENDERER = Renderer(name="markdown", suffix=".md", render=render)
