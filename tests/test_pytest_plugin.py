@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -42,7 +43,7 @@ def test_fixture_stands_for_the_module(bnaudit):
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_models.py").write_text(TESTS, encoding="utf-8")
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", ".", *arguments],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", ".", *arguments],
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -88,7 +89,7 @@ def test_it_can_be_turned_off(tmp_path: Path) -> None:
 def test_it_costs_nothing_unused(tmp_path: Path) -> None:
     (tmp_path / "test_models.py").write_text("", encoding="utf-8")
     code = (
-        "import sys, pytest; pytest.main(['--collect-only', '-c', '/dev/null', '-p', 'no:hypothesispytest'])\n"
+        "import os, sys, pytest; pytest.main(['--collect-only', '-c', os.devnull, '-p', 'no:hypothesispytest'])\n"
         "roots = ('torch', 'numpy', 'rich', 'typer', 'onnx', 'safetensors')\n"
         "print('LOADED', sorted(m for m in sys.modules if m.split('.')[0] in roots or m.startswith('bnaudit')))"
     )
