@@ -61,6 +61,12 @@ class ArtifactSection(NamedTuple):
         """Whether a share of initial values rests on PyTorch's default."""
         return any(row.residual is not None and row.assumed for row in self.rows)
 
+    @property
+    def weight(self) -> int:
+        """Sorts artifacts by what was found, worst last."""
+        severities = [finding.severity for finding in self.audit.open_findings]
+        return sum(10 ** (6 * (severity - 1)) for severity in severities)
+
     def requires(self, question: Question) -> bool:
         """Whether this verdict has to pass."""
         return question in self.audit.required

@@ -11,15 +11,15 @@ from bnaudit.html.environment import TEMPLATES, environment
 from bnaudit.html.pictures import illustrated
 from bnaudit.html.rule_pages import rule_pages
 from bnaudit.html.signs import (
-    EXIT_CLASSES,
-    EXIT_HEADINGS,
-    EXIT_SIGNS,
+    EXIT_RESULTS,
+    ONLY_INFORMATION,
     OUTCOME_CLASSES,
     OUTCOME_SIGNS,
+    PASSED_WITH_WARNINGS,
     SEVERITY_SIGNS,
 )
 from bnaudit.reports import View
-from bnaudit.results import Question, Report
+from bnaudit.results import Question, Report, Severity
 from bnaudit.terminal.amounts import counts
 from bnaudit.terminal.exit_meaning import meaning, open_findings
 from bnaudit.terminal.summary import below, shared_folder
@@ -62,14 +62,12 @@ def page(report: Report, view: View) -> str:
 
 def _result(report: Report) -> dict[str, Any]:
     code = report.exit_code()
-    informal = code == 0 and report.exit_zero and any(audit.exit_code for audit in report.audits)
-    heading = "For information" if informal else EXIT_HEADINGS[code]
-    return {
-        "code": code,
-        "result": heading,
-        "result_sign": "–" if informal else EXIT_SIGNS[code],
-        "result_class": "unchecked" if informal else EXIT_CLASSES[code],
-    }
+    shown = EXIT_RESULTS[code]
+    if code == 0 and report.exit_zero and any(audit.exit_code for audit in report.audits):
+        shown = ONLY_INFORMATION
+    elif code == 0 and (report.worst or Severity.NOTE) >= Severity.WARNING:
+        shown = PASSED_WITH_WARNINGS
+    return {"code": code, "result": shown}
 
 
 def _signs() -> dict[str, Any]:

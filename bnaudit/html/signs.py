@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from bnaudit.results import Outcome, Severity
 
 OUTCOME_SIGNS = {Outcome.PASSED: "✓", Outcome.FAILED: "✗", Outcome.INCONCLUSIVE: "?", Outcome.NOT_CHECKED: "–"}
@@ -12,6 +14,22 @@ OUTCOME_CLASSES = {
     Outcome.NOT_CHECKED: "unchecked",
 }
 SEVERITY_SIGNS = {Severity.ERROR: "✗", Severity.WARNING: "▲", Severity.NOTE: "•"}
-EXIT_HEADINGS = {0: "Passed", 1: "Did not pass", 2: "Not audited completely", 3: "Not decided", 130: "Interrupted"}
-EXIT_SIGNS = {0: "✓", 1: "✗", 2: "✗", 3: "?", 130: "?"}
-EXIT_CLASSES = {0: "passed", 1: "failed", 2: "failed", 3: "open", 130: "open"}
+
+
+class Result(NamedTuple):
+    """What the page opens with."""
+
+    heading: str
+    sign: str
+    css: str
+
+
+EXIT_RESULTS = {
+    0: Result("Passed", "✓", "passed"),
+    1: Result("Did not pass", "✗", "failed"),
+    2: Result("Not audited completely", "✗", "failed"),
+    3: Result("Not decided", "?", "open"),
+    130: Result("Interrupted", "?", "open"),
+}
+PASSED_WITH_WARNINGS = Result("Passed, with warnings", "▲", "open")
+ONLY_INFORMATION = Result("For information", "–", "unchecked")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bnaudit.html.charts.picture import SHAPES, Mark, Standing
+from bnaudit.html.charts.picture import SHAPES, Mark, Standing, shown
 from bnaudit.html.charts.scales import Scale
 from bnaudit.html.charts.svg import COLORS, Drawn, inline, style
 
@@ -20,6 +20,8 @@ _WIDTH = 560
 _NAMED = 16
 """Up to as many layers are named below the axis; more are counted, and named when they are pointed at."""
 _LONGEST = 22
+_SLANTED = 3.9
+"""Height of one character of a slanted name."""
 _MANY = 2000
 """Above, only the marks that stand out have a tooltip: the table has them all."""
 _FILLS = {Standing.WITHIN: "accent", Standing.BEYOND: "failed", Standing.OPEN: "open", Standing.UNUSED: "muted"}
@@ -38,7 +40,9 @@ def along_layers(
     """Marks from left to right, `order` says in which; `limit` is drawn across with its words, `bars` stand on 0."""
     named = len(marks) <= _NAMED
     with style(key):
-        figure, axes = _figure(height=290 if named else 230, bottom=106 if named else 44, left=62)
+        names = [shown(mark.name, _LONGEST) for mark in marks]
+        bottom = 26 + _SLANTED * max(map(len, names)) if named else 44
+        figure, axes = _figure(height=186 + bottom, bottom=bottom, left=62)
         _frame(axes, scale)
         places = list(range(1, len(marks) + 1))
         axes.set_xlim(0.4 if len(marks) > 1 else 0, len(marks) + (0.6 if len(marks) > 1 else 1))
@@ -48,7 +52,7 @@ def along_layers(
         _ranges(axes, scale, marks, bars)
         titles = _points(axes, marks, [(x, scale.place(mark.value)) for x, mark in zip(places, marks, strict=True)])
         _below(axes, marks, order if not named else "")
-        return inline(Drawn(figure, [_short(mark.name or "(root)") for mark in marks], titles), key, label)
+        return inline(Drawn(figure, names, titles), key, label)
 
 
 def one_below_the_other(key: str, label: str, marks: Sequence[Mark], scale: Scale, limit: tuple[float, str]) -> Markup:
@@ -74,7 +78,7 @@ def _figure(height: float, bottom: float, left: float, top: float = 14) -> tuple
 
     figure = Figure(figsize=(_WIDTH / 72, height / 72))
     FigureCanvasSVG(figure)
-    right = 12
+    right = 20
     box = (left / _WIDTH, bottom / height, (_WIDTH - left - right) / _WIDTH, (height - bottom - top) / height)
     axes = figure.add_axes(box)
     axes.patch.set_visible(False)
@@ -158,7 +162,7 @@ def _points(axes: Axes, marks: Sequence[Mark], places: Sequence[tuple[float, flo
             [y for _, (_, y) in chosen],
             linestyle="none",
             marker=SHAPES[standing],
-            ms=size if standing is Standing.WITHIN else size + 2,
+            ms=size if standing is Standing.WITHIN else size + 3,
             mfc=COLORS["surface"] if hollow else color,
             mec=color,
             mew=1.5 if hollow else 0.5,
@@ -167,7 +171,7 @@ def _points(axes: Axes, marks: Sequence[Mark], places: Sequence[tuple[float, flo
             gid=standing.value,
         )
         if len(marks) <= _MANY or standing is not Standing.WITHIN:
-            titles[standing.value] = [f"{mark.name or '(root)'}: {mark.words}" for mark, _ in chosen]
+            titles[standing.value] = [f"{shown(mark.name)}: {mark.words}" for mark, _ in chosen]
     return titles
 
 
@@ -180,8 +184,3 @@ def _below(axes: Axes, marks: Sequence[Mark], order: str) -> None:
     places = sorted({1, *range(step, len(marks) + 1, step)})
     axes.set_xticks(places, [f"{place:,}" for place in places])
     axes.set_xlabel(f"layer, {order}", color=COLORS["muted"], labelpad=4)
-
-
-def _short(name: str) -> str:
-    """The end of a long name: it tells layers apart."""
-    return name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}"

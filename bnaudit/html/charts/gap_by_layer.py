@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from bnaudit.gap_limits import moved, used_in_eval
 from bnaudit.html.charts.drawing import along_layers
-from bnaudit.html.charts.picture import Mark, Picture, Plain, Standing, Table, legend, named
+from bnaudit.html.charts.picture import Mark, Picture, Plain, Standing, Table, legend, named, shown
 from bnaudit.html.charts.received_statistics import ORDER
 from bnaudit.html.charts.scales import linear
 from bnaudit.measurement import Gap, LayerStatistics, Measured
@@ -58,7 +58,7 @@ def gap_by_layer(measured: Measured | None, prefix: str) -> Picture | Plain | No
     moving = [moves(each) for each in layers]
     total = sum(each.total for each in moving)
     if not math.isfinite(total):
-        endless = [each.layer or "(root)" for each, part in zip(layers, moving, strict=True) if not part.is_finite]
+        endless = [shown(each.layer) for each, part in zip(layers, moving, strict=True) if not part.is_finite]
         return Plain(TITLE, f"{said} What {', '.join(endless[:4])} receives is not finite.")
     if not total:
         return Plain(TITLE, f"{said} No layer's statistics are further off than sampling explains.")
@@ -69,7 +69,7 @@ def gap_by_layer(measured: Measured | None, prefix: str) -> Picture | Plain | No
     most = max(marks, key=lambda mark: mark.value)
     off = named(marks, Standing.BEYOND)
     summary = (
-        f"{said} Most: {most.name or '(root)'}, {number(most.value)} sd, {most.value**2 / total:.0%} of the sum of "
+        f"{said} Most: {shown(most.name)}, {number(most.value)} sd, {most.value**2 / total * 100:.0f} % of the sum of "
     )
     summary += f"squares. Off: {off}." if off else "squares. No layer is off beyond its limits."
     return Picture(
@@ -97,7 +97,7 @@ def gap_by_layer(measured: Measured | None, prefix: str) -> Picture | Plain | No
                     math.sqrt(part.total),
                     math.sqrt(part.by_mean),
                     math.sqrt(part.by_variance),
-                    f"{part.total / total:.1%}",
+                    f"{part.total / total * 100:.1f} %",
                 )
                 for each, part in zip(layers, moving, strict=True)
             ),
@@ -124,7 +124,7 @@ def gap_words(gap: Gap) -> str:
 
 
 def _words(part: Moving, total: float) -> str:
-    share = f"{number(math.sqrt(part.total))} sd, {part.total / total:.1%} of the sum of squares"
+    share = f"{number(math.sqrt(part.total))} sd, {part.total / total * 100:.1f} % of the sum of squares"
     return (
         f"{share}; {number(math.sqrt(part.by_mean))} by the mean, {number(math.sqrt(part.by_variance))} by the variance"
     )

@@ -24,7 +24,7 @@ from bnaudit.terminal.amounts import number
 
 _WORDS = {
     Standing.WITHIN: "equal, or no more than kernels that sum in another order give",
-    Standing.BEYOND: "more than that",
+    Standing.BEYOND: "more than kernels that sum in another order give",
 }
 
 

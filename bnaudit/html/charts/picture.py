@@ -85,6 +85,12 @@ def legend(marks: tuple[Mark, ...], words: dict[Standing, str]) -> tuple[Key, ..
 
 def named(marks: tuple[Mark, ...], standing: Standing, most: int = 4) -> str:
     """`bn1, layer1.0.bn1 and 3 more`, "" when there is none."""
-    names = [mark.name or "(root)" for mark in marks if mark.standing is standing]
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+    names = [shown(mark.name) for mark in marks if mark.standing is standing]
+    listed = ", ".join(names[:most])
+    return f"{listed} and {len(names) - most} more" if len(names) > most else listed
+
+
+def shown(name: str, longest: int = 60) -> str:
+    """A layer's name in a sentence or below an axis: of a long one the end, which tells layers apart."""
+    name = name or "(root)"
+    return name if len(name) <= longest else f"…{name[1 - longest :]}"

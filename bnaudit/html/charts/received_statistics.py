@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from bnaudit.gap_limits import Evidence, StatisticsLimits, moved, used_in_eval
 from bnaudit.html.charts.drawing import along_layers
-from bnaudit.html.charts.picture import Mark, Picture, Standing, Table, legend, named
+from bnaudit.html.charts.picture import Mark, Picture, Standing, Table, legend, named, shown
 from bnaudit.html.charts.scales import logarithmic
 from bnaudit.measurement import LayerStatistics
 from bnaudit.results import Audit
@@ -113,8 +113,6 @@ def _factor(error: float | None) -> float | None:
 def _summary(marks: tuple[Mark, ...], limit: str, what: str, unit: str) -> str:
     beyond, few = named(marks, Standing.BEYOND), named(marks, Standing.OPEN)
     largest = max(marks, key=lambda mark: mark.value if mark.value == mark.value else math.inf)
-    text = (
-        f"{plural(len(marks), 'layer')}; largest {what} {number(largest.value)}{unit} at {largest.name or '(root)'}. "
-    )
+    text = f"{plural(len(marks), 'layer')}; largest {what} {number(largest.value)}{unit} at {shown(largest.name)}. "
     text += f"Beyond {limit}: {beyond}." if beyond else f"None is beyond {limit}."
     return f"{text} Too few samples to tell: {few}." if few else text

@@ -67,7 +67,7 @@ def _residual(rows: Sequence[LayerRow], prefix: str) -> Picture | Plain | None:
     )
     above = sum(value >= INITIAL_LIMIT for _, value in shares)
     summary = f"Largest share {share(max(value for _, value in shares))}; {above} of {plural(len(shares), 'layer')} "
-    summary += f"at or above {INITIAL_LIMIT:.0%}."
+    summary += f"at or above {INITIAL_LIMIT * 100:.0f} %."
     scale = logarithmic([mark.value for mark in marks], [INITIAL_LIMIT * 100], floor=_FLOOR * 100, unit=" %")
     return Picture(
         "initial",

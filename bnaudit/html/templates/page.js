@@ -31,13 +31,14 @@
         const next = { none: "ascending", ascending: "descending", descending: "none" }[before];
         for (const other of heads) other.setAttribute("aria-sort", "none");
         head.setAttribute("aria-sort", next);
-        const isNumber = head.classList.contains("number");
+        const isNumber = head.dataset.type === "number";
         const sign = next === "descending" ? -1 : 1;
         const keyed = original.map((row) => [valueOf(row.cells[column], isNumber), row]);
         if (next !== "none") keyed.sort(([a], [b]) => compare(a, b, isNumber, sign));
         body.append(...keyed.map(([, row]) => row));
       });
     });
+    table.classList.add("sortable");
     return { rows: original, heads };
   }
 
