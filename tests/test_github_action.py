@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import sample_repositories
 import yaml
 
 ROOT = Path(__file__).parent.parent
@@ -191,3 +192,18 @@ def test_a_runner_sees_annotations_a_summary_and_reports(tmp_path: Path) -> None
     assert "::error" in done.stdout and "BN103" in done.stdout
     assert "BN103" in runner.summary.read_text(encoding="utf-8")
     assert runner.run("Pass or fail").returncode == 1
+
+
+@with_bash
+def test_the_settings_say_what_is_gated_when_the_workflow_does_not(tmp_path: Path) -> None:
+    real = f'exec "{sys.executable}" -c "from bnaudit.__main__ import main; main()" "$@"'
+    runner = Runner(tmp_path, {"bnaudit": real})
+    sample_repositories.make(tmp_path)
+    done = runner.run("Gate", html="")
+    assert runner.outputs == {"exit-code": "1", "sarif": "bnaudit.sarif"}, done.stderr
+    errors = [line for line in done.stdout.splitlines() if line.startswith("::error")]
+    assert errors and all("file=models/new.pt" in line for line in errors)
+    assert "models/accepted.pt" in runner.summary.read_text(encoding="utf-8")
+    sample_repositories.mend(tmp_path)
+    runner.run("Gate", html="")
+    assert runner.outputs["exit-code"] == "0"

@@ -85,7 +85,7 @@ class Repository:
 
     def add(self, source: Path, name: str) -> None:
         shutil.copy(source, self.folder / name)
-        self.git("add", name)
+        self.git("add", "--", name)
 
     def write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text, encoding="utf-8")
@@ -123,7 +123,8 @@ def test_a_bad_model_is_not_committed(repository: Repository) -> None:
 
 
 def test_a_good_model_is(repository: Repository) -> None:
-    repository.add(SAMPLES / "healthy" / "state_dict.pt", "good.pt")
+    repository.add(SAMPLES / "healthy" / "state_dict.pt", "a good.pt")
+    repository.add(SAMPLES / "healthy" / "state_dict.pt", "--exit-zero.pt")
     repository.write("notes.txt", "nothing to audit")
     done = repository.run()
     assert done.returncode == 0, done.stdout
