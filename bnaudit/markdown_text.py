@@ -7,6 +7,7 @@ still be read. Backslashes would not do: GitHub looks for mentions and reference
 from __future__ import annotations
 
 import re
+from html import escape
 
 from bnaudit.printable import printable
 
@@ -30,13 +31,14 @@ def code(text: str) -> str:
 def cell_code(text: str) -> str:
     """Code in a cell of a table, where a bar would end the cell whatever stands around it."""
     shown = _clipped(text)
-    return code(shown) if not set("|`\\") & set(shown) else html_code(shown)
+    if not set("|`\\") & set(shown):
+        return code(shown)
+    return f"<code>{''.join(c if c.isalnum() else f'&#{ord(c)};' for c in shown)}</code>"
 
 
 def html_code(text: str) -> str:
-    """Code inside an HTML element, where Markdown may or may not be read: every sign is an entity."""
-    escaped = "".join(c if c.isalnum() or c in " ./-" else f"&#{ord(c)};" for c in _clipped(text))
-    return f"<code>{escaped}</code>"
+    """Code in a line of HTML, in which no Markdown is read."""
+    return f"<code>{escape(_clipped(text), quote=False)}</code>"
 
 
 def prose(text: str) -> str:

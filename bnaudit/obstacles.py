@@ -73,7 +73,7 @@ def checks_not_run(report: Report) -> list[NotRun]:
 
 def _of_the_report(report: Report) -> Iterator[Obstacle]:
     if report.interrupted:
-        yield Obstacle(Kind.INTERRUPTED, Severity.ERROR, "interrupted: this is what was found so far")
+        yield Obstacle(Kind.INTERRUPTED, Severity.ERROR, "stopped by the user: this is what was found so far")
     if not report.audits and not report.unaudited:
         yield Obstacle(Kind.NOTHING, Severity.ERROR, "nothing was audited")
     for unread in report.unaudited:
@@ -111,7 +111,12 @@ def _of_an_audit(audit: Audit) -> Iterator[Obstacle]:
 
 
 def _required(audit: Audit) -> Iterator[Verdict]:
-    return (v for v in audit.verdicts if v.question in audit.required and v.outcome is not Outcome.PASSED)
+    """Those that have to pass and do not, unless findings say so already."""
+    told = {finding.question for finding in audit.open_findings if finding.severity >= audit.fail_on}
+    for verdict in audit.verdicts:
+        failed_otherwise = verdict.outcome is Outcome.FAILED and verdict.question not in told
+        if verdict in audit.undecided or (failed_otherwise and verdict.question in audit.required):
+            yield verdict
 
 
 def required_text(verdict: Verdict) -> str:

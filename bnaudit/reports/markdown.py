@@ -218,8 +218,8 @@ def _ledger(audit: Audit) -> Iterator[_Section]:
 def _cells(row: LedgerRow) -> list[str]:
     label = cell_code(f"{row.part}: {row.label or '(root)'}" if row.part else row.label or "(root)")
     times = f" ×{len(row.layers)}" if len(row.layers) > 1 else ""
-    words = (row.kind, span(row.channels), span(row.counter), share(row.residual), row.mode, row.state)
-    return [label + times, *map(cell, words)]
+    numbers = (span(row.channels), span(row.counter), share(row.residual))
+    return [label + times, cell(row.kind), *numbers, cell(row.mode), cell(row.state)]
 
 
 def _not_run(report: Report, stated: Sequence[str]) -> Iterator[_Section]:
