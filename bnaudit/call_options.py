@@ -112,12 +112,14 @@ def _level(kind: type[Severity] | type[Confidence]) -> Callable[[str, Any], Any]
 
 
 def _questions(name: str, value: Any) -> tuple[Question, ...]:
-    """By their names, `all` for all; in the order of the report."""
+    """By their names, `all` for all, `none` for none; in the order of the report."""
     known = [question.value for question in Question]
     wanted = [text.value if isinstance(text, Question) else text for text in _listed(name, value)]
+    if wanted == ["none"]:
+        return ()
     for text in wanted:
         if text != "all" and text not in known:
-            remedy = _nearest(str(text), known).removeprefix(": ") or f"there are {', '.join(known)}, all"
+            remedy = _nearest(str(text), known).removeprefix(": ") or f"there are {', '.join(known)}, all, none"
             raise UsageError(f"{name} names no verdict with {text!r}", remedy=remedy)
     return tuple(question for question in Question if "all" in wanted or question.value in wanted)
 

@@ -10,6 +10,7 @@ from torch import nn
 import bnaudit
 from bnaudit.call_options import with_options
 from bnaudit.errors import UsageError
+from bnaudit.results import Confidence, Question, Severity
 from bnaudit.settings import Settings
 
 
@@ -22,6 +23,15 @@ from bnaudit.settings import Settings
         ("intended", {"BN302": "prenet.*"}, (("BN302", "prenet.*"),)),
         ("intended", "BN302", (("BN302", "*"),)),
         ("intended", ["BN302=a.*", ("BN306", "b")], (("BN302", "a.*"), ("BN306", "b"))),
+        ("require", "neighbours,buffers", (Question.BUFFERS, Question.NEIGHBOURS)),
+        ("require", Question.GAP, (Question.GAP,)),
+        ("require", ["frozen", Question.GAP], (Question.GAP, Question.FROZEN)),
+        ("require", "all", tuple(Question)),
+        ("require", "none", ()),
+        ("fail_on", "note", Severity.NOTE),
+        ("fail_on", Severity.WARNING, Severity.WARNING),
+        ("min_confidence", "low", Confidence.LOW),
+        ("severities", {"bn105": "error"}, {"BN105": Severity.ERROR}),
     ],
 )
 def test_what_is_natural_in_python_is_understood(name: str, given: Any, held: Any) -> None:

@@ -98,6 +98,21 @@ def test_what_is_required_and_not_decided_fails_and_says_what_to_give() -> None:
     assert len(failure(HEALTHY, require="all").report.audits[0].undecided) == 4
 
 
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("torchscript_scripted.pt", "run=True"),
+        ("exported_program.pt2", "run=True"),
+        ("pickled_module.pt", "trust_pickle=True"),
+    ],
+)
+def test_what_a_file_needs_to_be_run_is_an_option_of_the_function(name: str, option: str) -> None:
+    text = str(failure(SAMPLES / "healthy" / name))
+    assert option in text.partition("\n\n")[0]
+    given, _, value = option.partition("=")
+    assert bnaudit.assert_deployable(SAMPLES / "healthy" / name, **{given: bool(value)}).exit_code() == 0
+
+
 def test_an_accepted_finding_fails_nothing() -> None:
     options: dict[str, Any] = {"require": (), "fail_on": "note"}
     assert failure(VIRGIN, **options).report.exit_code() == 1
