@@ -28,7 +28,12 @@ class HoldsFor(Record):
 
 def artifact_line(entry: Audit | Unaudited, holds_for: HoldsFor | None = None) -> str:
     """The entry as one line that ends; None: nobody knows what it was made from."""
-    return json_text(artifact_object(entry, holds_for)) + "\n"
+    return line_of(artifact_object(entry, holds_for))
+
+
+def line_of(line: dict[str, Any]) -> str:
+    """The object as one line that ends."""
+    return json_text(line) + "\n"
 
 
 def artifact_object(entry: Audit | Unaudited, holds_for: HoldsFor | None = None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
 
@@ -231,6 +231,8 @@ class Audit(Record, eq=False):
     """Lowest severity that fails this artifact."""
     required: tuple[Question, ...] = ()
     """Questions that have to pass for this artifact."""
+    selected: tuple[str, ...] = ()
+    """Ids of the rules that it was checked with, of another artifact there may be others; (): not known."""
 
     @property
     def open_findings(self) -> tuple[Finding, ...]:
@@ -333,8 +335,7 @@ class Report(Record, eq=False):
         codes |= {2 for unread in self.unaudited if unread.error} | {2 for entry in self.unmatched if entry.error}
         if not self.audits or (self.gate and self.unaudited):
             codes.add(3)
-        code = next((worst for worst in (2, 1, 3) if worst in codes), 0)
-        return 0 if self.exit_zero and code != 2 and self.looked else code
+        return overall(codes, excused=self.exit_zero and self.looked)
 
     def __repr__(self) -> str:
         counted = []
@@ -352,6 +353,12 @@ class Report(Record, eq=False):
         """The report in a notebook."""
         # By name: values stand below all that shows them.
         return str(load("bnaudit", "notebook").html(self))
+
+
+def overall(codes: Collection[int], *, excused: bool = False) -> int:
+    """The exit code of several: 2 goes before 1, 1 before 3. Excused: only 2 is not 0."""
+    code = next((worst for worst in (2, 1, 3) if worst in codes), 0)
+    return 0 if excused and code != 2 else code
 
 
 def _count(number: int, noun: str) -> str:

@@ -75,3 +75,13 @@ def slow(subject: int, _: object) -> int:
     """Long work."""
     time.sleep(60 if subject else 0)
     return os.getpid()
+
+
+def dying_at_3(path: Path, order: Any) -> Any:
+    """Audit a file, but die at that of one name."""
+    from bnaudit.progress import Silent
+    from bnaudit.streaming import _examined
+
+    if path.name == "3.pt":
+        os._exit(9)
+    return _examined(path, order, Silent())
