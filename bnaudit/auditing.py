@@ -287,6 +287,7 @@ def conclude(
         run_failed=ran.failed,
         fail_on=settings.fail_on,
         required=settings.require,
+        selected=tuple(rule.id for rule in selected),
     )
 
 

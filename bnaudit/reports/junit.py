@@ -76,13 +76,14 @@ def _seconds(audit: Audit) -> float:
     return audit.measured.seconds if audit.measured is not None else 0.0
 
 
-def _of_an_audit(audit: Audit, selected: Mapping[str, str]) -> list[_Case]:
+def _of_an_audit(audit: Audit, names_of_rules: Mapping[str, str]) -> list[_Case]:
     cases = [_verdict(verdict, audit) for verdict in audit.verdicts]
     by_rule: dict[str, list[Finding]] = {}
     for finding in audit.findings:
         by_rule.setdefault(finding.rule, []).append(finding)
     names = layer_names(audit)
-    asked = {**selected, **{finding.rule: finding.name for finding in audit.findings}}
+    own = {id: name for id, name in names_of_rules.items() if not audit.selected or id in audit.selected}
+    asked = {**own, **{finding.rule: finding.name for finding in audit.findings}}
     ran = sorted(set(asked) - _unrun(audit) | set(by_rule))
     cases += [_rule(f"{id} {asked[id]}", by_rule.get(id, []), audit, names) for id in ran]
     cases += [
