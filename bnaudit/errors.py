@@ -8,7 +8,8 @@ BnauditError
 │   ├── CapExceededError  reading it would take more than a cap allows
 │   └── UnsafePathError   it refers to a file outside its own folder
 ├── NotAuditedError       a model format that is recognised and not read
-└── ViolatedInvariantError   a training loop broke what `bnaudit.watch` guards
+├── ViolatedInvariantError   a training loop broke what `bnaudit.watch` guards
+└── UnfitModelError       a callback of a trainer found what must not be while a model trains
 """
 
 from __future__ import annotations
@@ -76,8 +77,16 @@ class NotAuditedError(BnauditError):
 class ViolatedInvariantError(BnauditError):
     """A training loop broke what `bnaudit.watch` guards. `violation`: a bnaudit.watching.violations.Violation."""
 
-    def __init__(self, what: str, *, where: str, remedy: str, violation: object) -> None:
+    def __init__(self, what: str, *, where: str = "", remedy: str = "", violation: object = None) -> None:
         self.violation = violation
+        super().__init__(what, where=where, remedy=remedy)
+
+
+class UnfitModelError(BnauditError):
+    """A callback of a trainer found what must not be. `findings`: all of them, as bnaudit.results.Finding."""
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "", findings: tuple[object, ...] = ()) -> None:
+        self.findings = findings
         super().__init__(what, where=where, remedy=remedy)
 
 

@@ -22,7 +22,7 @@ Tensors = dict[str, torch.Tensor]
 
 _DEEPEST = 12
 _GLOBAL = re.compile(r"(?:GLOBAL|global:?|class(?: type)?) ([\w.]+\.[\w.]+)")
-_SINGLE = (
+WEIGHT_FILES = (
     "model.safetensors",
     "diffusion_pytorch_model.safetensors",
     "open_clip_model.safetensors",
@@ -31,7 +31,8 @@ _SINGLE = (
     "diffusion_pytorch_model.bin",
     "adapter_model.bin",
 )
-_INDEX = ".index.json"
+"""What weights are called in the folders of Hugging Face's libraries."""
+INDEX = ".index.json"
 _LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 """How files of torch.save before PyTorch 1.6 begin: a pickle of its magic number."""
 _TRUST = "--trust-pickle unpickles it, which executes whatever the file says"
@@ -46,7 +47,7 @@ def checkpoint_tensors(path: Path, *, trusted: bool) -> Tensors:
         return _distributed(path, trusted)
     if path.is_dir():
         return _folder(path, trusted)
-    if path.name.endswith(_INDEX):
+    if path.name.endswith(INDEX):
         return _sharded(path, trusted)
     return _file(path, trusted)
 
@@ -147,11 +148,11 @@ def _distributed(path: Path, trusted: bool) -> Tensors:
 
 def _folder(path: Path, trusted: bool) -> Tensors:
     names = sorted(entry.name for entry in path.iterdir())
-    for name in _SINGLE:
+    for name in WEIGHT_FILES:
         if name in names:
             return _file(path / name, trusted)
-        if f"{name}{_INDEX}" in names:
-            return _sharded(path / f"{name}{_INDEX}", trusted)
+        if f"{name}{INDEX}" in names:
+            return _sharded(path / f"{name}{INDEX}", trusted)
     raise NotAuditedError(
         "no weights in the folder can be loaded into a model", where=path.name, remedy="give the checkpoint itself"
     )

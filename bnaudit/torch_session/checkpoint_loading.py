@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,18 +35,20 @@ class Fitted(NamedTuple):
 
     def with_stored(self, part: Part, *, strip: bool) -> Part:
         """The live part with the tensors of the file: None for what the file lacks."""
-        return replace(part, layers=tuple(self._layer(layer, strip) for layer in part.layers))
+        return replace(part, layers=tuple(as_stored(layer, self.stored, strip=strip) for layer in part.layers))
 
-    def _layer(self, layer: NormLayer, strip: bool) -> NormLayer:
-        name = strip_wrappers(layer.name) if strip else layer.name
-        found: dict[str, StoredTensor | None] = {}
-        for role in _ROLES:
-            live: StoredTensor | None = getattr(layer, role)
-            if live is not None:
-                leaf = live.name.rpartition(".")[2]
-                own = self.stored.get(f"{name}.{leaf}" if name else leaf)
-                found[role] = replace(own, requires_grad=live.requires_grad) if own is not None else None
-        return replace(layer, **found)
+
+def as_stored(layer: NormLayer, stored: Mapping[str, StoredTensor], *, strip: bool) -> NormLayer:
+    """A live layer with the tensors of a file, which are under their names in the model: None for what it lacks."""
+    name = strip_wrappers(layer.name) if strip else layer.name
+    found: dict[str, StoredTensor | None] = {}
+    for role in _ROLES:
+        live: StoredTensor | None = getattr(layer, role)
+        if live is not None:
+            leaf = live.name.rpartition(".")[2]
+            own = stored.get(f"{name}.{leaf}" if name else leaf)
+            found[role] = replace(own, requires_grad=live.requires_grad) if own is not None else None
+    return replace(layer, **found)
 
 
 class _Candidate(NamedTuple):

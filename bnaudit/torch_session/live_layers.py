@@ -19,14 +19,16 @@ from bnaudit.torch_session.script_attributes import is_script
 from bnaudit.torch_session.stand_ins import StandIns
 
 
-def live_part(model: nn.Module, name: str = "") -> Part:
+def live_part(model: nn.Module, name: str = "", *, skip: frozenset[str] = frozenset()) -> Part:
     """The model as the part called `name`. Layers carry the names of `model.named_modules()`.
+
+    skip: attributes of modules that are no part of the model.
 
     Raises CapExceededError for a model with more norm layers than a reading allows.
     """
     if is_script(model):
         return replace(_saved_script(model), name=name)
-    part, _ = describe_module(StandIns().of(model), LiveTensors(), name)
+    part, _ = describe_module(StandIns(skip).of(model), LiveTensors(), name)
     return part
 
 

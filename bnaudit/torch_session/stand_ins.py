@@ -28,9 +28,13 @@ _SECTIONS = ("_modules", "_parameters", "_buffers")
 
 
 class StandIns:
-    """Makes one stand-in for each object."""
+    """Makes one stand-in for each object.
 
-    def __init__(self) -> None:
+    skip: attributes of modules that are no part of a model, such as the trainer that a LightningModule holds.
+    """
+
+    def __init__(self, skip: frozenset[str] = frozenset()) -> None:
+        self._skip = skip
         self._made: dict[int, object] = {}
         self._alive: list[object] = []
         self._waiting: list[Callable[[], None]] = []
@@ -110,7 +114,8 @@ class StandIns:
 
     def _fill_module(self, made: Call, module: nn.Module) -> None:
         made.state = PickleDict()
-        self._fill(made.state, _attributes(module))
+        attributes = _attributes(module)
+        self._fill(made.state, {key: value for key, value in attributes.items() if key not in self._skip})
 
     def _later(self, work: Callable[..., None], *arguments: object) -> None:
         self._waiting.append(functools.partial(work, *arguments))

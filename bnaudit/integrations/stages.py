@@ -1,0 +1,165 @@
+"""The stages of a training at which a trainer's callback looks at the model, and what it does with what it finds."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from torch import nn
+
+from bnaudit import plugins
+from bnaudit.auditing import conclude, rule_names
+from bnaudit.call_options import with_options
+from bnaudit.description import Artifact, Description, HiddenModule, Part
+from bnaudit.errors import UnfitModelError, UsageError
+from bnaudit.modes import ModeLayer, mode_layers
+from bnaudit.name_patterns import compress
+from bnaudit.printable import printable
+from bnaudit.results import Finding, Hit, Severity
+from bnaudit.rules import Case, Rule, load_rule, rule_id
+from bnaudit.settings import Settings
+from bnaudit.torch_session.live_layers import live_part
+from bnaudit.torch_session.modes import kept_modes
+
+LOGGER = logging.getLogger("bnaudit")
+NEVER = "never"
+_PATTERNS_SHOWN = 4
+_ADVICE = (
+    "let train(False) reach it: register it in a ModuleList, and call super().train(mode) in an overridden train()"
+)
+
+
+class Stages:
+    """Looks at a live model with bnaudit's own rules; nothing is run and the model stays as it is, bit for bit.
+
+    fail_on: findings of this severity and above raise UnfitModelError, those below are logged as warnings (notes are
+        not); `never` raises nothing. select, ignore, intended: as in `bnaudit.audit`.
+    skip: attributes of modules that are no part of the model.
+
+    Raises UsageError for options that name what does not exist.
+    """
+
+    def __init__(
+        self,
+        *,
+        fail_on: str | Severity = Severity.ERROR,
+        select: str | Iterable[str] = (),
+        ignore: str | Iterable[str] = (),
+        intended: str | Iterable[str] | Mapping[str, str] = (),
+        skip: frozenset[str] = frozenset(),
+    ) -> None:
+        options: dict[str, Any] = {"select": select, "ignore": ignore, "intended": intended}
+        self._settings = with_options(Settings(), options)
+        rule_names(self._settings)
+        self._fail_on = _threshold(fail_on)
+        self._skip = skip
+        self._told: set[str] = set()
+
+    def hidden(self, model: nn.Module, when: str, *, speaks: bool = True) -> None:
+        """Modules that train(), eval() and state_dict() do not reach (BN207)."""
+        self._look(model, self.part(model), self._rules("BN207"), when, speaks)
+
+    def frozen(self, model: nn.Module, when: str, *, by_train: bool = False, speaks: bool = True) -> None:
+        """Frozen norms that keep updating (BN501).
+
+        by_train: in the modes that `model.train()` gives, as the user wrote it; else in those that the model is in.
+        """
+        with kept_modes(model) if by_train else nullcontext():
+            if by_train:
+                model.train()
+            part = self.part(model)
+        self._look(model, part, self._rules("BN501"), when, speaks)
+
+    def modes(self, model: nn.Module, when: str, *, speaks: bool = True) -> None:
+        """Layers in training mode after eval() (BN401, by their flags)."""
+        leaks = [rule._replace(check=_in_training_mode, needs=()) for rule in self._rules("BN401")]
+        self._look(model, self.part(model), leaks, when, speaks)
+
+    def saved(self, model: nn.Module, part: Part, when: str, *, speaks: bool = True) -> None:
+        """Buffers that what was written lacks (BN101, BN102). part: the model with the tensors that were written."""
+        self._look(model, part, self._rules("BN101", "BN102"), when, speaks)
+
+    def part(self, model: nn.Module) -> Part:
+        """The model as it is now."""
+        return live_part(model, skip=self._skip)
+
+    def _rules(self, *ids: str) -> list[Rule]:
+        files = plugins.names("bnaudit.rules")
+        return [load_rule(name) for name in files if rule_id(name) in ids and self._settings.selects(rule_id(name))]
+
+    def _look(self, model: nn.Module, part: Part, rules: Sequence[Rule], when: str, speaks: bool) -> None:
+        artifact = Artifact(path=type(model).__qualname__, format="live model in PyTorch", size=0, bytes_read=0)
+        audit = conclude(Description(artifact=artifact, parts=(part,)), self._settings, rules)
+        if audit.failed:
+            raise RuntimeError(f"{audit.failed[0].rule} broke: {audit.failed[0].error}")
+        self._respond([finding for finding in audit.findings if not finding.intended], part, when, speaks)
+
+    def _respond(self, findings: Sequence[Finding], part: Part, when: str, speaks: bool) -> None:
+        """Log what is below the threshold, once, and raise for what is not."""
+        grave = [finding for finding in findings if finding.severity >= self._fail_on]
+        for group in _grouped(
+            [finding for finding in findings if Severity.WARNING <= finding.severity < self._fail_on]
+        ):
+            new = [finding for finding in group if finding.fingerprint not in self._told]
+            self._told.update(finding.fingerprint for finding in new)
+            if new and speaks:
+                LOGGER.warning("%s (%s): %s", _what(new, part), when, new[0].advice)
+        if grave:
+            first, *rest = _grouped(grave)
+            more = "".join(f"; {_what(group, part)}" for group in rest)
+            raise UnfitModelError(
+                _what(first, part) + more, where=when, remedy=first[0].advice, findings=tuple(findings)
+            )
+
+
+def _threshold(fail_on: str | Severity) -> int:
+    if isinstance(fail_on, Severity):
+        return fail_on
+    names = {severity.label: int(severity) for severity in Severity}
+    if fail_on == NEVER:
+        return max(names.values()) + 1
+    if fail_on not in names:
+        raise UsageError(f"fail_on={fail_on!r} is no severity", remedy=f"give one of {', '.join([*names, NEVER])}")
+    return names[fail_on]
+
+
+def _grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Of one rule and message together, in the order of the findings: gravest first."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.rule, finding.message), []).append(finding)
+    return list(groups.values())
+
+
+def _what(group: Sequence[Finding], part: Part) -> str:
+    """`BN501 frozen-weights-updating-buffers in layer1.{0,1}.bn{1,2}: weight and bias are frozen, but …`."""
+    names = [finding.layer for finding in group if finding.layer is not None]
+    others = [layer.name for layer in part.layers]
+    patterns = [label or "the model itself" for label, _ in compress(names, {*names, *others})]
+    shown = ", ".join([*patterns[:_PATTERNS_SHOWN], *(["…"] if len(patterns) > _PATTERNS_SHOWN else [])])
+    where = f" in {printable(shown)}" if shown else ""
+    count = f" ({len(names)} layers)" if len(names) > 1 else ""
+    return f"{group[0].rule} {group[0].name}{where}{count}: {group[0].message}"
+
+
+def _in_training_mode(case: Case) -> Iterator[Hit]:
+    for part in case.subject.parts:
+        for layer in mode_layers(part):
+            if layer.training and layer.graph_training is None:
+                yield _leak(layer)
+        for hidden in part.hidden:
+            if hidden.in_training:
+                yield _hidden_leak(hidden)
+
+
+def _leak(layer: ModeLayer) -> Hit:
+    message = f"in training mode after eval(): it {layer.doing}"
+    return Hit(message=message, advice=_ADVICE, layer=layer.name, value="training", limit="eval")
+
+
+def _hidden_leak(hidden: HiddenModule) -> Hit:
+    layer = hidden.mode_dependent[0] if hidden.mode_dependent else hidden.path
+    message = "in training mode after eval(), which does not reach it"
+    return Hit(message=message, advice=_ADVICE, layer=layer, value="training", limit="eval")

@@ -1,0 +1,232 @@
+"""The callback in real trainings by Lightning."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+pytest.importorskip("lightning.pytorch", reason="lightning is not installed")
+
+import lightning.pytorch as pl
+from integrations import trained_nets as nets
+from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+
+from bnaudit.errors import UnfitModelError, UsageError
+from bnaudit.integrations.lightning import NormAudit
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*:UserWarning", "ignore::DeprecationWarning")
+
+
+class Classifier:
+    """The methods of a LightningModule, of whichever library."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def training_step(self, batch: Any, index: int) -> torch.Tensor:
+        features, labels = batch
+        return nn.functional.cross_entropy(self.net(features), labels)
+
+    def validation_step(self, batch: Any, index: int) -> None:
+        self.log("loss", nn.functional.cross_entropy(self.net(batch[0]), batch[1]))
+
+    test_step = validation_step
+
+    def predict_step(self, batch: Any, index: int) -> torch.Tensor:
+        return self.net(batch[0])
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD([p for p in self.parameters() if p.requires_grad], lr=0.1)
+
+
+class Module(Classifier, pl.LightningModule):
+    """A classifier around one of the nets."""
+
+
+class Losing(Module):
+    """Its own hook, which Lightning calls after those of callbacks, drops the statistics."""
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["state_dict"] = nets.without_statistics(checkpoint["state_dict"])
+
+
+class HeadOnly(Module):
+    """Leaves its frozen backbone out of the checkpoint on purpose."""
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        kept = {key: value for key, value in checkpoint["state_dict"].items() if "backbone" not in key}
+        checkpoint["state_dict"] = kept
+
+
+class EvalByHook(Module):
+    """Puts its frozen backbone into eval mode in a hook, not in train()."""
+
+    def on_train_epoch_start(self) -> None:
+        self.net.backbone.eval()
+
+
+class Drops(Callback):
+    """A callback before ours that drops the statistics."""
+
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        checkpoint["state_dict"] = nets.without_statistics(checkpoint["state_dict"])
+
+
+def loader() -> torch.utils.data.DataLoader[Any]:
+    return torch.utils.data.DataLoader(nets.samples(), batch_size=8)
+
+
+def trainer(folder: Path, *callbacks: Callback, **options: Any) -> pl.Trainer:
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
+    return pl.Trainer(max_epochs=2, default_root_dir=folder, callbacks=list(callbacks), **{**quiet, **options})
+
+
+def fit(folder: Path, module: pl.LightningModule, *callbacks: Callback, **options: Any) -> pl.Trainer:
+    made = trainer(folder, *(callbacks or (NormAudit(fail_on="note"),)), **options)
+    made.fit(module, loader(), loader())
+    return made
+
+
+@pytest.mark.parametrize("net", [nets.Net, nets.KeptFrozen])
+def test_a_healthy_training_is_as_it_would_be_without(net: type[nn.Module], tmp_path: Path, caplog: Any) -> None:
+    trained = []
+    for callbacks in ([NormAudit(fail_on="note")], [ModelCheckpoint(tmp_path / "other")]):
+        pl.seed_everything(0, verbose=False)
+        module = Module(net()).train()
+        made = fit(tmp_path, module, *callbacks)
+        made.test(module, loader(), verbose=False)
+        made.predict(module, loader())
+        trained.append({key: value.clone() for key, value in module.state_dict().items()})
+    assert all(torch.equal(value, trained[1][key]) for key, value in trained[0].items())
+    assert not [record for record in caplog.records if record.name == "bnaudit"]
+
+
+def test_frozen_norms_that_update_stop_before_the_first_step(tmp_path: Path) -> None:
+    module = Module(nets.Frozen())
+    with pytest.raises(UnfitModelError, match=r"BN501 .* in net\.backbone\.bn\{1,2\} \(2 layers\)") as caught:
+        fit(tmp_path, module)
+    assert {finding.layer for finding in caught.value.findings} == {"net.backbone.bn1", "net.backbone.bn2"}
+    assert int(module.net.backbone.bn1.num_batches_tracked) == 0
+    assert "before the first training batch" in str(caught.value)
+
+
+def test_a_train_of_its_own_that_nobody_calls_keeps_nothing_frozen(tmp_path: Path) -> None:
+    """Lightning 2.2 and later leave the modes as they find them when a fit begins."""
+    with pytest.raises(UnfitModelError, match="BN501"):
+        fit(tmp_path, Module(nets.KeptFrozen()))
+
+
+def test_modes_that_a_hook_sets_before_the_epoch_count(tmp_path: Path) -> None:
+    fit(tmp_path, EvalByHook(nets.Frozen()))
+
+
+def test_a_norm_in_a_list_is_found_at_fit_start(tmp_path: Path) -> None:
+    module = Module(nets.InAList())
+    with pytest.raises(UnfitModelError, match=r"BN207 .* in net\.extra\[0\].*at fit start"):
+        fit(tmp_path, module)
+    with pytest.raises(UnfitModelError, match=r"BN401 .* in net\.extra\[0\].*before validation"):
+        fit(tmp_path, module, NormAudit(ignore="BN207"))
+
+
+def test_the_trainer_that_a_module_holds_is_no_part_of_the_model(tmp_path: Path) -> None:
+    class Holder(Callback):
+        """Averages weights, say."""
+
+        average = [nn.BatchNorm1d(3)]  # noqa: RUF012
+
+    fit(tmp_path, Module(nets.Net()), Holder(), NormAudit(fail_on="note"))
+
+
+@pytest.mark.parametrize(("call", "when"), [("validate", "validation"), ("test", "test"), ("predict", "prediction")])
+def test_a_norm_that_ignores_eval_is_found_before(call: str, when: str, tmp_path: Path) -> None:
+    made = trainer(tmp_path, NormAudit())
+    with pytest.raises(UnfitModelError, match=rf"BN401 .* in net\.backbone\.bn2: in training mode .*before .*{when}"):
+        getattr(made, call)(Module(nets.Disobedient()), loader())
+
+
+def test_statistics_that_are_dropped_before_writing_stop_the_save(tmp_path: Path) -> None:
+    with pytest.raises(UnfitModelError, match=r"BN101 .* in net\.backbone\.bn\{1,2\} \(2 layers\).*at save"):
+        fit(tmp_path, Module(nets.Net()), Drops(), NormAudit(), ModelCheckpoint(tmp_path))
+    assert not list(tmp_path.glob("*.ckpt"))
+
+
+@pytest.mark.parametrize("options", [{}, {"save_weights_only": True}, {"save_last": True, "save_top_k": 0}])
+def test_statistics_that_the_module_drops_are_found_in_the_file(options: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(UnfitModelError, match=r"BN101 .* in net\.backbone\.bn\{1,2\} \(2 layers\).*\.ckpt"):
+        fit(tmp_path, Losing(nets.Net()), NormAudit(), ModelCheckpoint(tmp_path, **options))
+
+
+def test_a_backbone_that_is_left_out_whole_is_said_and_stops_nothing(tmp_path: Path, caplog: Any) -> None:
+    fit(tmp_path, HeadOnly(nets.KeptFrozen()).train(), NormAudit(), ModelCheckpoint(tmp_path))
+    said = [record.getMessage() for record in caplog.records if record.name == "bnaudit"]
+    assert said
+    assert all("nothing of the 2 layers with running statistics was written" in line for line in said)
+
+
+def test_a_missing_counter_is_a_warning_that_is_said_once(tmp_path: Path, caplog: Any) -> None:
+    class DropsCounters(Callback):
+        def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+            for key in [key for key in checkpoint["state_dict"] if key.endswith("num_batches_tracked")]:
+                del checkpoint["state_dict"][key]
+
+    fit(tmp_path, Module(nets.Net()), DropsCounters(), NormAudit(), ModelCheckpoint(tmp_path))
+    said = [record.getMessage() for record in caplog.records if record.name == "bnaudit"]
+    assert len(said) == 1
+    assert said[0].startswith("BN102 missing-batch-counter in net.backbone.bn{1,2} (2 layers): ")
+    with pytest.raises(UnfitModelError, match="BN102"):
+        fit(tmp_path, Module(nets.Net()), DropsCounters(), NormAudit(fail_on="warning"), ModelCheckpoint(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ignore": "BN501"},
+        {"select": ("BN1", "BN207")},
+        {"intended": "BN501=net.backbone.*"},
+        {"intended": {"BN501": "*.bn?"}},
+    ],
+)
+def test_what_is_meant_or_not_selected_is_silent(options: dict[str, Any], tmp_path: Path, caplog: Any) -> None:
+    fit(tmp_path, Module(nets.Frozen()), NormAudit(**options))
+    assert not [record for record in caplog.records if record.name == "bnaudit"]
+
+
+def test_never_logs_and_trains_on(tmp_path: Path, caplog: Any) -> None:
+    made = fit(tmp_path, Module(nets.Frozen()), NormAudit(fail_on="never"))
+    said = [record for record in caplog.records if record.name == "bnaudit"]
+    assert len(said) == 1
+    assert said[0].levelno == logging.WARNING
+    assert "BN501" in said[0].getMessage()
+    assert made.current_epoch == 2
+
+
+@pytest.mark.parametrize("options", [{"select": "BN9999"}, {"fail_on": "fatal"}, {"intended": "XY1=*"}])
+def test_options_that_name_nothing_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        NormAudit(**options)
+
+
+def test_pytorch_lightning_takes_it_too(tmp_path: Path) -> None:
+    """The same library under its old name, whose trainer asks for no class of callback."""
+    other = pytest.importorskip("pytorch_lightning", reason="pytorch_lightning is not installed")
+
+    class OldModule(Classifier, other.LightningModule):
+        """The same classifier."""
+
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
+    made = other.Trainer(max_epochs=1, default_root_dir=tmp_path, callbacks=[NormAudit()], **quiet)
+    with pytest.raises(UnfitModelError, match="BN501"):
+        made.fit(OldModule(nets.Frozen()), loader(), loader())
+
+
+def test_resuming_from_a_checkpoint_works(tmp_path: Path) -> None:
+    saver = ModelCheckpoint(tmp_path, save_last=True)
+    fit(tmp_path, Module(nets.Net()), NormAudit(), saver)
+    made = trainer(tmp_path, NormAudit())
+    made.fit(Module(nets.Net()), loader(), loader(), ckpt_path=saver.last_model_path)
