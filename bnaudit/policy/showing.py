@@ -13,7 +13,7 @@ from bnaudit.policy.place import basic_string, quoted
 from bnaudit.policy.policy import Policy, required
 from bnaudit.policy.sections import Merged
 from bnaudit.printable import printable
-from bnaudit.results import Acceptance, Confidence, Severity
+from bnaudit.results import Confidence, Severity
 from bnaudit.run_options import RunOptions
 from bnaudit.settings import Settings
 
@@ -26,7 +26,7 @@ _NAMED = 3
 def shown(policy: Policy, artifacts: Sequence[Path]) -> str:
     """All values for every artifact, then for each group of artifacts what its sections change."""
     whole = policy.in_force(())
-    lines = [f"# settings: {policy.source or 'none, defaults'}", *_top(whole)]
+    lines = [f"# settings: {policy.source or 'none, defaults'}", *_top(whole), *_accepted(policy)]
     groups: dict[tuple[int, ...], list[Path]] = {}
     for path in artifacts:
         groups.setdefault(policy.sections_for(path), []).append(path)
@@ -38,7 +38,7 @@ def shown(policy: Policy, artifacts: Sequence[Path]) -> str:
 
 def _top(found: Merged) -> Iterator[str]:
     for key in KEYS.values():
-        if key.name != "files":
+        if key.name not in ("accept", "files"):
             yield from _lines(key, found)
 
 
@@ -81,8 +81,6 @@ def _entries(key: Key, found: Mapping[str, Any]) -> Iterator[tuple[str, object, 
             texts.append(pattern)
             if source not in sources:
                 sources.append(source)
-        elif isinstance(given.value, Acceptance):
-            yield f"# {given.value.source.rpartition(': ')[2]}", _accepted(given.value), [source]
         else:
             names = path.split(".", 1) if key.name == "limits" else [path]
             yield ".".join([key.name, *map(quoted, names)]), given.value, [source]
@@ -90,9 +88,16 @@ def _entries(key: Key, found: Mapping[str, Any]) -> Iterator[tuple[str, object, 
         yield f"{key.name}.{rule}", tuple(texts), sources
 
 
-def _accepted(entry: Acceptance) -> dict[str, str]:
-    given = {"rule": entry.rule, "layer": entry.layer, "file": entry.artifact, "until": entry.until}
-    return {**{name: text for name, text in given.items() if text not in ("", "*")}, "reason": entry.reason}
+def _accepted(policy: Policy) -> Iterator[str]:
+    """The entries as comments: where they are written, and whether their last day has passed."""
+    entries = policy.settings(None).accept
+    if not entries:
+        yield _default(KEYS["accept"])
+    for entry in entries:
+        given = {"rule": entry.rule, "layer": entry.layer, "file": entry.artifact, "reason": entry.reason}
+        named = {name: text for name, text in given.items() if text != "*"}
+        ended = f"expired on {entry.until}" if entry.expired else f"until {entry.until}" if entry.until else "no end"
+        yield f"# accept: {toml(named)}  # {entry.source}, {ended}"
 
 
 def _default(key: Key) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from policy_folders import policy_of
 
 from bnaudit.errors import UsageError
 from bnaudit.policy import load
 from bnaudit.results import Confidence, Question, Severity
-
-from policy_folders import policy_of
 
 WRONG = {
     "fail_on = 1": "fail_on.*did you mean fail-on",
@@ -36,7 +35,7 @@ WRONG = {
     'severity = {BN105 = "off"}': r"bnaudit\.toml: severity\.BN105.*ignore",
     'severity = {BN1055 = "note"}': r"severity\.BN1055.*did you mean BN105",
     "severity = 1": "needs a table, not a number",
-    "[limits.BN4044]\nmean_shift = 1": r"no rule is called 'BN4044' \(bnaudit\.toml: limits\.BN4044\): did you mean BN404",
+    "[limits.BN4044]\nmean_shift = 1": r"'BN4044' \(bnaudit\.toml: limits\.BN4044\): did you mean BN404",
     "[limits.BN404]\nmean_shft = 1": r"limits\.BN404\.mean_shft\): did you mean mean_shift",
     "[limits.BN101]\nx = 1": r"BN101 has no limit 'x'.*it has none",
     '[limits.BN404]\nmean_shift = "a"': "a number, not a text",
@@ -84,11 +83,10 @@ WRONG = {
     "files = 1": r"needs a table, not a number \(bnaudit\.toml: files\)",
     'files = {"models/a.pt" = 1}': r"section needs a table.*\[files\.\"models/a\.pt\"\]",
     "[files.models.a]\nrun = true": r'a pattern needs quotes, \[files\."models\.a"\]',
-    '[files."models/a.pt"]\nbaseline = "x"': r'no setting of single files \(bnaudit\.toml: files\."models/a\.pt"\.baseline\)',
+    '[files."models/a.pt"]\nbaseline = "x"': r'single files \(bnaudit\.toml: files\."models/a\.pt"\.baseline\)',
     '[files."models/a.pt"]\nbudget = 0': r'\(bnaudit\.toml: files\."models/a\.pt"\.budget\)',
     '[files."models/a.pt"]\nseed = 1\nsede = 1': r'files\."models/a\.pt"\.sede\): did you mean seed',
-    '[files."models/c.pt"]\nseed = 1': r'no file fits this pattern \(bnaudit\.toml: files\."models/c\.pt"\): did you mean '
-    r"models/.\.pt",
+    '[files."models/c.pt"]\nseed = 1': r'no file .*\(bnaudit\.toml: files\."models/c\.pt"\): did you mean models/',
     '[files."model/*.pt"]\nseed = 1': r"did you mean models/.\.pt",
     '[files."models/a.pt"]\npart = "ema"': r"`part` is about a model that is not given",
     "as-is = true": r"`as-is` is about a model that is not given \(bnaudit\.toml: as-is\)",
