@@ -15,7 +15,7 @@ _LONGEST = 400
 """Characters of a name or sentence before it is cut; names come from files and may be of any length."""
 _WORD = re.compile(r"[^\s(]+\([^()\n]*\)|\S+")
 """A word, or a call with its arguments: `update_bn(loader, model)`."""
-_SPECIAL = re.compile(r"[`*_~<>|&\\@#$\[\]{}^=!]|://|www\.|^[+-]+$|^\d+[.)]$|^[a-zA-Z]+-\d+$|^[0-9a-f]{7,40}$")
+_SPECIAL = re.compile(r"[`*_~<>|&\\@#$\[\]{}^=!]|://|www\.|^[+-]+$|^\d+[.)]$|\b[gG][hH]-\d|\b[0-9a-f]{7,40}\b")
 """What Markdown or GitHub would not leave as it is: `GH-12` and a commit's hash are links too."""
 _EDGES = re.compile(r"^([(\"']*)(.*?)([,.;:\"')]*)$", re.DOTALL)
 
