@@ -19,7 +19,7 @@ from bnaudit.measurement import (
     Shift,
     Swap,
 )
-from bnaudit.shift_wording import NOISE, beyond
+from bnaudit.shift_wording import NOISE
 from bnaudit.terminal.amounts import number
 
 _WORDS = {
@@ -82,7 +82,7 @@ def _comparisons(measured: Measured) -> Iterator[tuple[str, Shift | None]]:
 def _mark(name: str, shift: Shift) -> Mark:
     flips = f", {shift.flips} of {shift.decisions} decisions flip" if shift.flips else ""
     words = "equal bit by bit" if shift.exact else f"{number(_steps(shift))} rounding steps{flips}"
-    return Mark(name, _steps(shift), Standing.BEYOND if beyond(shift, NOISE) else Standing.WITHIN, words)
+    return Mark(name, _steps(shift), Standing.BEYOND if _steps(shift) > NOISE else Standing.WITHIN, words)
 
 
 def _steps(shift: Shift) -> float:
