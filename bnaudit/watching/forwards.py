@@ -137,8 +137,7 @@ class Forwards:
         self._last = None
         if self._is_whole(layers):
             self.seen += 1
-            if self.seen % self._every:
-                return
+            layers = () if self.seen % self._every else layers  # a window without layers covers the calls inside
         self._make_room(layers)
         self._open = Window(module, layers)
         self._open.ran(module)
@@ -177,6 +176,8 @@ class Forwards:
         self._open = None
         if sys.exc_info()[1] is not window.handled:
             return  # the forward raised: how far it came is unknown
+        if not window.layers:
+            return
         window.close()
         self._waiting.append(window)
         if self._is_whole(window.layers):
