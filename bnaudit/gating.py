@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
+from glob import escape
 from pathlib import Path
 from types import MappingProxyType
 
@@ -16,10 +19,14 @@ from bnaudit.policy import Policy, load, unmatched
 from bnaudit.printable import printable
 from bnaudit.progress_bar import ProgressBar
 from bnaudit.records import Record, replace
-from bnaudit.report_files import check_not_models, destinations, write_reports, write_whole
+from bnaudit.report_files import Destination, check_not_models, destinations, write_reports, write_whole
 from bnaudit.results import Acceptance, Report
 from bnaudit.settings import Settings
+from bnaudit.streaming import stream
 from bnaudit.targets import Targets, expand
+from bnaudit.terminal.console_text import console_text
+from bnaudit.terminal.tally import tally
+from bnaudit.worker_pool import default_jobs
 
 _NOTHING = "name files or folders, or `paths` in the settings"
 
@@ -50,6 +57,11 @@ def gate(order: Order) -> int:
     targets = _targets(policy, order)
     check_not_models(places, targets.paths)
     accepted = _baseline(policy)
+    if (lines := _streamed(places)) is not None and not _is_live(targets, order):
+        return _gate_streaming(policy, targets, order, accepted, lines)
+    if order.resume:
+        what = "--resume goes on with a file of results"
+        raise UsageError(what, remedy="give --output jsonl=PATH, and no other file")
     report = _audited(policy, targets, order, accepted)
     report = replace(report, gate=True, exit_zero=order.exit_zero, unmatched=unmatched(policy, report, accepted))
     write_reports(report, places, view(in_full=order.all_layers, show_accepted=order.show_accepted))
@@ -125,14 +137,76 @@ def _baseline(policy: Policy) -> tuple[Acceptance, ...]:
     return read_baseline(policy.baseline) if policy.baseline is not None else ()
 
 
-def _audited(policy: Policy, targets: Targets, order: Order, accepted: tuple[Acceptance, ...]) -> Report:
-    def settings_for(path: Path | None) -> Settings:
-        settings = policy.settings(path)
-        return replace(settings, accept=(*settings.accept, *accepted)) if accepted else settings
+def _is_live(targets: Targets, order: Order) -> bool:
+    """A model of the command line, and no file."""
+    return not (targets.paths or targets.missing or order.paths) and order.typed.get("model") is not None
 
+
+def _audited(policy: Policy, targets: Targets, order: Order, accepted: tuple[Acceptance, ...]) -> Report:
+    settings_for = _SettingsFor(policy, accepted)
     rule_names(settings_for(None))  # a rule that does not exist is told before anything is read
     with stdout_kept_clean(), ProgressBar() as bar:
-        if not targets.paths and not targets.missing and order.typed.get("model") is not None and not order.paths:
-            settings = settings_for(None)
-            return report_of(examine_live(settings, bar), settings)
-        return audit_targets(targets, settings_for, bar)
+        if _is_live(targets, order):
+            return report_of(examine_live(settings_for(None), bar), settings_for(None))
+        jobs = order.jobs or default_jobs(len(targets.paths))
+        return audit_targets(targets, settings_for, bar, jobs)
+
+
+def _streamed(places: Sequence[Destination]) -> Path | None:
+    """The file of results, when it is the only report besides the one for people: nothing else needs all at once."""
+    files = [each for each in places if each.path is not None]
+    alone = len(files) == 1 and all(each.renderer.name == "terminal" for each in places if each.path is None)
+    return files[0].path if alone and files[0].renderer.name == "jsonl" else None
+
+
+def _gate_streaming(
+    policy: Policy, targets: Targets, order: Order, accepted: tuple[Acceptance, ...], lines: Path
+) -> int:
+    settings_for = _SettingsFor(policy, accepted)
+    if any(settings_for(path).layers for path in (None, *targets.paths)):
+        # Whether a pattern fits any layer of thousands of files is not kept; a mistyped one would hide all findings.
+        what = "a file of results alone is about all layers"
+        raise UsageError(what, where=f"--output jsonl={lines}", remedy="leave out `layers`, or add a report, json=PATH")
+    with stdout_kept_clean(), ProgressBar() as bar:
+        jobs = order.jobs or default_jobs(len(targets.paths))
+        done = stream(targets, settings_for, lines, bar, jobs=jobs, resume=order.resume, exit_zero=order.exit_zero)
+    look = view()
+    write(console_text(lambda console: tally(console, done, str(lines)), look.width, look.color))
+    return done.exit_code()
+
+
+class _SettingsFor:
+    """The settings of each artifact with what the baseline accepts in it; the same object where it is the same.
+
+    Most entries of a baseline name one file. They are found by its path: trying thousands of entries on each of
+    thousands of files would take longer than the audits.
+    """
+
+    def __init__(self, policy: Policy, accepted: tuple[Acceptance, ...]) -> None:
+        self._policy = policy
+        self._everywhere: list[Acceptance] = []
+        self._of_path: dict[Path, list[Acceptance]] = {}
+        for each in accepted:
+            literal = re.sub(r"\[([*?[])\]", r"\1", each.artifact)
+            if escape(literal) == each.artifact:
+                self._of_path.setdefault(Path(each.root, literal), []).append(each)
+            else:
+                self._everywhere.append(each)
+        self._made: dict[int, tuple[Settings, Settings]] = {}
+
+    def __call__(self, path: Path | None) -> Settings:
+        settings = self._policy.settings(path)
+        own = self._own(path.absolute()) if path is not None else []
+        if own:
+            return replace(settings, accept=(*settings.accept, *self._everywhere, *own))
+        if id(settings) not in self._made:
+            every = replace(settings, accept=(*settings.accept, *self._everywhere))
+            self._made[id(settings)] = (settings, every)  # the first is kept alive, so that its id stays its own
+        return self._made[id(settings)][1]
+
+    def _own(self, path: Path) -> list[Acceptance]:
+        """Of the file, and of folders that it is in."""
+        if not self._of_path:
+            return []
+        places = (Path(os.path.normpath(place)) for place in (path, *path.parents))
+        return [each for place in places for each in self._of_path.get(place, ())]

@@ -75,7 +75,7 @@ def test_a_missing_file_and_wrong_usage_exit_2() -> None:
     assert done.stderr.startswith("bnaudit: no rule has an id that starts with 'BN999'")
     done = bnaudit("inspect", HEALTHY, "--format", "pdf")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "there are json, terminal" in done.stderr
+    assert "there are github, html, json, " in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -130,3 +130,41 @@ def test_settings_are_printed_and_nothing_is_audited(folder: Path, capsys: pytes
     assert show_settings(order("models", typed={"fail-on": "error"})) == 0
     shown = capsys.readouterr().out
     assert 'fail-on = "error"' in shown and "command line" in shown and "cut.pt" not in shown
+
+
+def test_results_alone_are_streamed_and_resumed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ("jsonl=results.jsonl",)
+    assert gate(order("models", outputs=lines)) == 1
+    first = (folder / "results.jsonl").read_text(encoding="utf-8")
+    assert len(first.splitlines()) == 2
+    assert "2 artifacts audited" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="resume"):
+        gate(order("models", outputs=lines))
+    assert gate(order("models", outputs=lines, resume=True)) == 1
+    assert (folder / "results.jsonl").read_text(encoding="utf-8") == first
+
+
+def test_beside_another_report_results_are_written_at_the_end(folder: Path) -> None:
+    both = ("jsonl=results.jsonl", "json=report.json")
+    assert gate(order("models", outputs=both)) == 1
+    assert len((folder / "results.jsonl").read_text(encoding="utf-8").splitlines()) == 2
+    with pytest.raises(UsageError, match="--resume goes on with a file of results"):
+        gate(order("models", outputs=both, resume=True))
+
+
+def test_a_pattern_of_layers_that_nobody_checks_is_refused(folder: Path) -> None:
+    with pytest.raises(UsageError, match="about all layers"):
+        gate(order("models", outputs=("jsonl=results.jsonl",), typed={"layers": ["layer9.*"]}))
+    assert not (folder / "results.jsonl").exists()
+
+
+def test_a_baseline_holds_for_its_own_file_patterns_and_folders(folder: Path) -> None:
+    create_baseline(order("models"), "base.json", overwrite=False, reason="")
+    known = json.loads((folder / "base.json").read_text(encoding="utf-8"))
+    entries = known["artifacts"].pop("models/nan_variance.pt")
+    for pattern, code in [("models/nan_variance.pt", 0), ("models", 0), ("models/*.pt", 0), ("models/other.pt", 1)]:
+        known["artifacts"] = {pattern: entries}
+        (folder / "base.json").write_text(json.dumps(known), encoding="utf-8")
+        for outputs in ((), ("jsonl=results.jsonl",)):
+            (folder / "results.jsonl").unlink(missing_ok=True)
+            assert gate(order("models", typed={"baseline": "base.json"}, outputs=outputs)) == code, pattern

@@ -65,7 +65,7 @@ def command(
         list[str] | None, typer.Argument(help="Model files, folders, or quoted patterns.", show_default=False)
     ] = None,
     format: Annotated[
-        str, _reported("Report format: terminal or json.", show_default=True, autocompletion=_formats)
+        str, _reported("Report format: terminal, html, json, markdown, …", show_default=True, autocompletion=_formats)
     ] = "terminal",
     select: Annotated[list[str] | None, _reported("Only rules whose id starts with this, e.g. BN1,BN201.")] = None,
     ignore: Annotated[list[str] | None, _reported("Leave out rules whose id starts with this.")] = None,

@@ -37,24 +37,21 @@ def _markdown(rows: list[tuple[str, str, str, str]]) -> str:
 
 def _listing(rows: list[tuple[str, str, str, str]]) -> str:
     """Two lines a rule: a column of summaries beside three others would be twenty characters wide."""
-    import io
-
     from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text
 
     from bnaudit.output import view
     from bnaudit.results import Severity
+    from bnaudit.terminal.console_text import console_text
     from bnaudit.terminal.styles import SEVERITY_STYLES
 
+    def show(console: Console) -> None:
+        for id, name, severity, finds in rows:
+            head = Text(f"{id} ", style="bold")
+            head.append(f"{name}  ", style="bold").append(severity, style=SEVERITY_STYLES[Severity[severity.upper()]])
+            console.print(head)
+            console.print(Padding(Text(finds), (0, 0, 0, 6)))
+
     seen = view()
-    buffer = io.StringIO()
-    console = Console(
-        file=buffer, width=seen.width, force_terminal=seen.color, color_system="standard" if seen.color else None
-    )
-    for id, name, severity, finds in rows:
-        head = Text(f"{id} ", style="bold")
-        head.append(f"{name}  ", style="bold").append(severity, style=SEVERITY_STYLES[Severity[severity.upper()]])
-        console.print(head)
-        console.print(Padding(Text(finds), (0, 0, 0, 6)))
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+    return console_text(show, seen.width, seen.color)
