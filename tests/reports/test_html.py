@@ -170,6 +170,15 @@ def test_findings_come_worst_first_with_number_limit_and_advice(document: Elemen
     assert rows[2][1] == "nan"
 
 
+def test_of_many_places_some_are_shown_and_the_rest_is_folded() -> None:
+    names = [f"layer{n}" for n in range(20)]
+    found = tuple(finding("BN105", name, Severity.ERROR, message=f"off by {name}") for name in names)
+    article = next(page(replace(layers(*names), findings=found)).all("article"))
+    folded = next(article.all("details"))
+    assert next(folded.all("summary")).text == "12 more"
+    assert len(list(folded.all("li"))) == 12 and len(list(article.all("li"))) == 20
+
+
 def test_an_error_that_no_verdict_speaks_of_stands_above_them(text: str) -> None:
     alarm = text.index("error BN901")
     assert alarm < text.index("buffers complete") and "loading it runs a program" in text[alarm : alarm + 200]

@@ -251,6 +251,15 @@ def test_the_skip_link_comes_first_and_leads_to_the_report(tab: Tab) -> None:
     assert tab.page.evaluate("document.activeElement.id") == "main"
 
 
+def test_only_what_scrolls_is_a_stop_of_the_tab_key(browser: Any, file: Path) -> None:
+    stops = {}
+    for width in (360, 1600):
+        context = browser.new_context(viewport={"width": width, "height": 900})
+        stops[width] = Tab(context, file).page.locator(".chart[tabindex='0']").count()
+        context.close()
+    assert stops[360] > 5 and stops[1600] == 0
+
+
 def test_a_deep_net_is_sorted_at_once(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "deep.html"
     path.write_text(RENDERER.render(Report(version="0", audits=(eventful(2000),)), View()), encoding="utf-8")

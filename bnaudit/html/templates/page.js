@@ -75,8 +75,18 @@
     target.scrollIntoView();
   }
 
+  // What does not scroll needs no stop of the Tab key.
+  function reachWhatScrolls() {
+    const all = [...document.querySelectorAll(".scroll")];
+    const scrolls = all.map((each) => each.scrollWidth > each.clientWidth || each.scrollHeight > each.clientHeight);
+    all.forEach((each, at) => (scrolls[at] ? each.setAttribute("tabindex", "0") : each.removeAttribute("tabindex")));
+  }
+
   for (const controls of document.querySelectorAll(".controls"))
     makeFilterable(controls, makeSortable(document.getElementById(controls.dataset.for)));
   addEventListener("hashchange", reveal);
+  addEventListener("resize", reachWhatScrolls);
+  document.addEventListener("toggle", reachWhatScrolls, true);
   reveal();
+  reachWhatScrolls();
 })();
