@@ -22,7 +22,7 @@ class RulePage(NamedTuple):
 
     id: str
     name: str
-    summary: str
+    summary: Markup
     body: Markup
 
 
@@ -36,7 +36,8 @@ def _page(rule: Rule) -> RulePage:
     from markupsafe import Markup
 
     _, _, rest = rule.doc.strip().partition("\n")
-    return RulePage(rule.id, rule.name, rule.summary, Markup(_markdown().render(rest)))
+    made = _markdown()
+    return RulePage(rule.id, rule.name, Markup(made.renderInline(rule.summary)), Markup(made.render(rest)))
 
 
 @cache

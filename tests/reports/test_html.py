@@ -221,6 +221,9 @@ def test_pages_of_the_rules_that_spoke_are_there_once_without_markup_of_their_ow
     assert "What it finds" in [each.text for each in body.all("h4")]
     assert "update_bn(training_loader, model)" in body.text
     assert not list(body.all("a"))
+    noted = page(replace(layers("bn1"), findings=(finding("BN102", "bn1", Severity.NOTE),)))
+    (rule,) = (each for each in noted.all("details") if each.attributes.get("class") == "rule")
+    assert next(rule.all("code")).text == "num_batches_tracked"
 
 
 def test_pictures_are_images_with_a_text_a_sentence_and_their_numbers(document: Element) -> None:
