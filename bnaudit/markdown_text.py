@@ -17,7 +17,7 @@ _WORD = re.compile(r"[^\s(]+\([^()\n]*\)|\S+")
 """A word, or a call with its arguments: `update_bn(loader, model)`."""
 _SPECIAL = re.compile(r"[`*_~<>|&\\@#$\[\]{}^=!]|://|www\.|^[+-]+$|^\d+[.)]$|\b[gG][hH]-\d|\b[0-9a-f]{7,40}\b")
 """What Markdown or GitHub would not leave as it is: `GH-12` and a commit's hash are links too."""
-_EDGES = re.compile(r"^([(\"']*)(.*?)([,.;:\"')]*)$", re.DOTALL)
+_EDGES = re.compile(r"^([(\"']*)(.*?)([,.;:?\"')]*)$", re.DOTALL)
 
 
 def code(text: str) -> str:
