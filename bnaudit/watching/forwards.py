@@ -168,10 +168,10 @@ class Forwards:
             self.settle()
 
     def _after(self, module: nn.Module, args: object, output: object) -> None:
-        window = self._open
-        if window is None or module is not window.opener or torch.compiler.is_compiling():
+        if torch.compiler.is_compiling():
             return
-        if window.thread != threading.get_ident():
+        window = self._open
+        if window is None or module is not window.opener or window.thread != threading.get_ident():
             return
         self._open = None
         if sys.exc_info()[1] is not window.handled:

@@ -99,7 +99,7 @@ def _violation(entries: Sequence[tuple[str, _Broken]], forward: int) -> Violatio
 
 
 def _has_parameters(layer: WatchedLayer) -> bool:
-    return any(p is not None for p in layer.module._parameters.values())
+    return next(layer.module.parameters(recurse=False), None) is not None
 
 
 def _is_fresh(layer: WatchedLayer) -> bool:

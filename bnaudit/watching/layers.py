@@ -35,7 +35,7 @@ class WatchedLayer:
 
         A block without parameters does not say, so that the layer counts as training (BN501).
         """
-        own = [p.requires_grad for p in self.module._parameters.values() if p is not None]
+        own = [p.requires_grad for p in self.module.parameters(recurse=False)]
         if own or self.block is None:
             return any(own) or not own
         around = [p.requires_grad for p in self.block.parameters()]
@@ -43,7 +43,7 @@ class WatchedLayer:
 
     def statistics(self) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Running mean and variance, (channels,); None while there are none whose values can be read and compared."""
-        buffers = self.module._buffers
+        buffers = buffers_of(self.module)
         mean, var = buffers.get("running_mean"), buffers.get("running_var")
         if type(mean) not in _PLAIN or type(var) not in _PLAIN or mean is None or var is None:
             return None  # tracking is off, a lazy layer before its first forward, or a tensor of another kind
@@ -53,7 +53,7 @@ class WatchedLayer:
 
     def counter(self) -> int | None:
         """num_batches_tracked; None without one."""
-        counter = self.module._buffers.get("num_batches_tracked")
+        counter = buffers_of(self.module).get("num_batches_tracked")
         return int(counter) if type(counter) in _PLAIN and counter is not None and not counter.is_meta else None
 
 
@@ -93,9 +93,15 @@ def _expected(reached: dict[int, tuple[nn.Module, list[WatchedLayer]]]) -> int:
     return sum(type(holder).__name__ not in _SPREADING for holder, _ in reached.values())
 
 
+def buffers_of(module: nn.Module) -> dict[str, torch.Tensor | None]:
+    """Its own buffers; those of TorchScript are in no dict."""
+    buffers = module._buffers
+    return buffers if isinstance(buffers, dict) else dict(module.named_buffers(recurse=False))
+
+
 def keeps_statistics(module: nn.Module) -> bool:
     """Whether a module has both running statistics under PyTorch's names."""
-    buffers = module._buffers
+    buffers = buffers_of(module)
     return buffers.get("running_mean") is not None and buffers.get("running_var") is not None
 
 

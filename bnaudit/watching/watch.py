@@ -129,7 +129,7 @@ class Watch:
             if error is None:
                 forwards.settle()
                 if forwards.layout.layers and not forwards.seen:
-                    LOGGER.warning("no forward of %s was seen as a whole", type(self.model).__name__)
+                    LOGGER.warning("no forward of %s was seen", type(self.model).__name__)
         finally:
             self._leave()
 

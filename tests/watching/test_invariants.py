@@ -30,15 +30,19 @@ def settled(updates: int = 30, **options: Any) -> nn.Sequential:
     return model
 
 
+def violated(sentence: str) -> Any:
+    """The block raises an error with this sentence (a pattern)."""
+    return pytest.raises(ViolatedInvariantError, match=sentence)
+
+
 # finite
 
 
 def test_nan_is_found_in_the_forward_that_brought_it() -> None:
     model = net()
-    with pytest.raises(ViolatedInvariantError, match=r"^1: NaN or infinity in the running statistics of 4 of 4 "):
-        with bnaudit.watch(model) as guard:
-            train(model, 2)
-            model(torch.full((8, 3), torch.nan))
+    with violated(r"^1: NaN or infinity in the running statistics of 4 of 4 "), bnaudit.watch(model) as guard:
+        train(model, 2)
+        model(torch.full((8, 3), torch.nan))
     (violation,) = guard.violations
     assert violation.forward == 3
     assert violation.layers == ("1", "4")
@@ -53,9 +57,8 @@ def test_one_channel_is_enough() -> None:
             model[0].weight[2] = torch.inf
         model[:2](batch())  # the two modules alone would do: the slice holds the same layer
 
-    with pytest.raises(ViolatedInvariantError, match=r"^1: NaN or infinity in the running statistics of 1 of 4 "):
-        with bnaudit.watch(model):
-            act()
+    with violated(r"^1: NaN or infinity in the running statistics of 1 of 4 "), bnaudit.watch(model):
+        act()
 
 
 def test_a_model_that_came_with_nan_is_told_before_it_runs() -> None:
@@ -86,9 +89,12 @@ def test_a_layer_that_updates_in_eval_is_found() -> None:
     model = net()
     model[4] = BatchInEval(4)
     model.eval()
-    with pytest.raises(ViolatedInvariantError, match=r"^4: in eval mode, yet running statistics of 4 of 4 channels "):
-        with bnaudit.watch(model), torch.no_grad():
-            model(batch())
+    with (
+        violated(r"^4: in eval mode, yet running statistics of 4 of 4 channels "),
+        bnaudit.watch(model),
+        torch.no_grad(),
+    ):
+        model(batch())
     assert not broken(model.train(), lambda: train(model))
 
 
@@ -133,9 +139,8 @@ def test_a_mode_that_is_set_for_one_forward_counts() -> None:
 def test_a_frozen_layer_that_updates_is_found() -> None:
     model = net()
     model[1].requires_grad_(False)
-    with pytest.raises(ViolatedInvariantError, match=r"^1: weight and bias are frozen, but a forward in training mode"):
-        with bnaudit.watch(model):
-            train(model)
+    with violated(r"^1: weight and bias are frozen, but a forward in training mode"), bnaudit.watch(model):
+        train(model)
 
 
 def test_a_frozen_layer_under_no_grad_is_found() -> None:
@@ -212,10 +217,9 @@ def test_what_is_frozen_in_turns_is_not_frozen() -> None:
 
 def test_a_batch_far_away_is_found() -> None:
     model = settled()
-    with pytest.raises(ViolatedInvariantError, match=r"^1: its running mean moved by \d+\.?\d* σ in one forward"):
-        with bnaudit.watch(model):
-            train(model)
-            model(batch() + 1e3)
+    with violated(r"^1: its running mean moved by \d+\.?\d* σ in one forward"), bnaudit.watch(model):
+        train(model)
+        model(batch() + 1e3)
 
 
 def test_a_batch_of_another_scale_is_found() -> None:
