@@ -36,6 +36,7 @@ LEVELS = (
     ("streaming",),
     ("output", "clean_stdout", "notebook", "exit_codes", "plain_arguments", "option_texts", "progress_bar"),
     ("policy",),
+    ("proposal",),
     ("inspection", "report_files", "gating", "deployable", "pytest_plugin", "integrations"),
     ("cli", "commands", "merged_options", "run_flags", "policy_flags", "__main__"),
 )

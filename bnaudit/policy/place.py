@@ -54,7 +54,10 @@ def quoted(name: str) -> str:
 
 
 def basic_string(text: str) -> str:
-    """A string of TOML; what no terminal should get is escaped."""
+    """A string of TOML; what no terminal should get is escaped.
+
+    A byte of a path that is no text, which TOML cannot hold, stands as `?`: as a pattern it still fits.
+    """
     return '"' + "".join(_ESCAPES.get(c, c) if c.isprintable() else _escaped(c) for c in text) + '"'
 
 
@@ -63,6 +66,8 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\"}
 
 def _escaped(character: str) -> str:
     code = ord(character)
+    if 0xD800 <= code < 0xE000:
+        return "?"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 

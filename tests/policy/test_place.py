@@ -22,6 +22,10 @@ def test_keys_and_strings_are_read_back_by_toml(text: str) -> None:
     assert basic_string(text).isprintable()
 
 
+def test_bytes_of_a_path_that_are_no_text_stand_as_a_pattern_that_fits() -> None:
+    assert basic_string("a\udcff") == '"a?"'
+
+
 def test_an_error_of_a_check_names_the_place() -> None:
     place = Place("bnaudit.toml: budget", Path(), example='budget = "60s"')
     with pytest.raises(UsageError, match=r"^too short \(bnaudit\.toml: budget\): write budget"), place.named():

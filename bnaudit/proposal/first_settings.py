@@ -1,0 +1,64 @@
+"""`bnaudit init` behind its options: look, write, say what was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bnaudit.errors import UsageError
+from bnaudit.policy.document import OWN, SHARED, nearest_above
+from bnaudit.printable import printable
+from bnaudit.proposal.artifact_groups import groups
+from bnaudit.proposal.factories import factories
+from bnaudit.proposal.folder_search import Findings, search
+from bnaudit.proposal.settings_text import settings_text
+
+
+def write_first_settings(folder: Path, output: Path) -> str:
+    """Write settings for the models below `folder`, and return what to tell the user.
+
+    Raises UsageError when the file is there already, when pyproject.toml beside it has settings, or when it cannot be
+    written.
+    """
+    where = f"--output {output}"
+    if output.exists() or output.is_symlink():
+        remedy = "edit it, take it away, or give another --output"
+        raise UsageError(f"{output} is there already and is not overwritten", where=where, remedy=remedy)
+    if not output.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder {output.parent}", where=where, remedy="make it first")
+    _refuse_a_second_file(output)
+    found = search(folder)
+    root = output.absolute().parent
+    grouped = groups(found.models, root)
+    text = settings_text(found, grouped, factories(found.sources), root)
+    try:
+        with output.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except OSError as error:
+        what = f"{output} cannot be written, {error.strerror or type(error).__name__}"
+        raise UsageError(what, where=where, remedy="give another --output") from error
+    return _told(found, len(grouped), output)
+
+
+def _refuse_a_second_file(output: Path) -> None:
+    if output.name != OWN:
+        return
+    beside = nearest_above(output.absolute().parent)
+    if beside.root == output.absolute().parent and beside.source:
+        what = f"{SHARED} has settings already, and one folder has them in one file"
+        raise UsageError(what, where=f"--output {output}", remedy="edit [tool.bnaudit] there, or take it away")
+
+
+def _told(found: Findings, sections: int, output: Path) -> str:
+    models = len(found.models)
+    read = f"{models} {'model' if models == 1 else 'models'} in {sections} {'section' if sections == 1 else 'sections'}"
+    lines = [f"wrote {printable(str(output))}: {read}"]
+    if found.refused:
+        lines.append(f"{len(found.refused)} files look like models and cannot be audited, see `exclude` in it")
+    option = "" if output.name == OWN else f" --config {printable(str(output))}"
+    if models:
+        lines.append("fill in what its comments ask for, then")
+        lines.append(f"  bnaudit gate{option} --show-settings    # what is in force")
+        lines.append(f"  bnaudit gate{option}                    # audit")
+    else:
+        lines.append("no model was found below this folder: fill in `paths`")
+    return "\n".join(lines) + "\n"
