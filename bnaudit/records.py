@@ -6,7 +6,7 @@ start of the command line, a tenth of the time that an audit takes. A Record's m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ else:
 class _RecordType(type):
     """Turns annotations into slots, and what is assigned to them into defaults."""
 
+    _places: tuple[tuple[str, Callable[[Any, Any], None]], ...]
+
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, eq: bool = True) -> _RecordType:
         fields = tuple(
             field for field, kind in namespace.get("__annotations__", {}).items() if "ClassVar" not in str(kind)
@@ -31,7 +33,10 @@ class _RecordType(type):
         if eq:
             namespace["__eq__"] = _equal
             namespace["__hash__"] = _hash
-        return super().__new__(mcs, name, bases, namespace)
+        made = super().__new__(mcs, name, bases, namespace)
+        # What a slot's descriptor sets needs no look-up by name, and does not ask `__setattr__`, which refuses.
+        made._places = tuple((field, vars(made)[field].__set__) for field in fields)
+        return made
 
 
 class Record(metaclass=_RecordType, eq=False):
@@ -43,18 +48,18 @@ class Record(metaclass=_RecordType, eq=False):
 
     _fields: ClassVar[tuple[str, ...]]
     _defaults: ClassVar[Mapping[str, Any]]
+    _places: ClassVar[tuple[tuple[str, Callable[[Any, Any], None]], ...]]
 
     def __init__(self, **values: Any) -> None:
-        for field in self._fields:
-            if field in values:
-                value = values.pop(field)
-            elif field in self._defaults:
-                value = self._defaults[field]
-            else:
-                raise TypeError(f"{type(self).__name__} needs {field}")
-            object.__setattr__(self, field, value)
-        if values:
-            raise TypeError(f"{type(self).__name__} has no {', '.join(values)}")
+        given = {**self._defaults, **values}
+        try:
+            for field, put in self._places:
+                put(self, given[field])
+        except KeyError:
+            raise TypeError(f"{type(self).__name__} needs {field}") from None
+        if len(given) > len(self._places):
+            unknown = [name for name in values if name not in self._fields]
+            raise TypeError(f"{type(self).__name__} has no {', '.join(unknown)}")
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen: {name} cannot be set")
