@@ -55,12 +55,13 @@ STORAGE_TYPES = {
 }
 """The element type of each storage class; an untyped one counts bytes."""
 
-_OTHER_BYTES = {"complex64": 8, "complex128": 16, "complex32": 4, "qint32": 4}
+_BYTES = {dtype: int(raw[1]) for dtype, raw in _RAW.items()}
+_BYTES |= {"complex64": 8, "complex128": 16, "complex32": 4, "qint32": 4}
 
 
 def element_bytes(dtype: str) -> int:
     """Bytes of one element; 1 for the types that are packed or not known."""
-    return int(_RAW[dtype][1]) if dtype in _RAW else _OTHER_BYTES.get(dtype, 1)
+    return _BYTES.get(dtype, 1)
 
 
 def raw_type(dtype: str, big_endian: bool = False) -> str:

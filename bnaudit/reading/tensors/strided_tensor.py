@@ -76,7 +76,7 @@ class Layout:
         """Elements from the first to the last one that is used; 0 for an empty tensor."""
         if 0 in self.shape:
             return 0
-        return 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
+        return 1 + sum([(size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True)])
 
     def check(self) -> None:
         """Raise MalformedError for a layout that torch refuses."""
@@ -125,25 +125,25 @@ class StridedTensor(TensorRef):
         code = raw_type(self.dtype, self._big_endian)
         layout.check()
         source = self._storages.find(self._part.key)
-        start = self._start(source, width)
-        if prod(self.shape) * width > source.caps.value_bytes:
-            raise CapExceededError(
-                f"a norm tensor of {prod(self.shape)} elements", where=source.name, cap="value_bytes"
-            )
-        source.keep(prod(self.shape))
-        data = source.read_tensor(start, layout.span * width)
-        strides = tuple(stride * width for stride in layout.strides)
-        if 0 in self.shape:
+        length = layout.span * width
+        start = self._start(source, width, length)
+        count = prod(self.shape)
+        if count * width > source.caps.value_bytes:
+            raise CapExceededError(f"a norm tensor of {count} elements", where=source.name, cap="value_bytes")
+        source.keep(count)
+        data = source.read_tensor(start, length)
+        if not count:
             return widen(np.empty(self.shape, code), self.dtype)
+        strides = tuple([stride * width for stride in layout.strides])
         values = widen(np.ndarray(self.shape, code, data, strides=strides), self.dtype)
         return -values if self._negated else values
 
-    def _start(self, source: ByteSource, width: int) -> int:
+    def _start(self, source: ByteSource, width: int, length: int) -> int:
         """The offset of the first element in the storage. Raises MalformedError when the last one is outside."""
         part, layout = self._part, self._layout
         unit = element_bytes(part.dtype)
         start = layout.offset * width
-        end = start + layout.span * width
+        end = start + length
         if end > part.length * unit or part.first * unit + end > source.size:
             raise MalformedError(
                 f"a tensor reaches behind its storage {self._part.key[:80]}",

@@ -22,7 +22,7 @@ MOST_AXES = 32
 
 def check_extents(shape: tuple[int, ...]) -> None:
     """Raise MalformedError for a shape that NumPy gives no array, not even where one of the sizes is 0."""
-    if len(shape) > MOST_AXES or prod(size or 1 for size in shape) >= LARGEST:
+    if len(shape) > MOST_AXES or prod([size or 1 for size in shape]) >= LARGEST:
         raise MalformedError(f"a tensor of {len(shape)} absurd sizes")
 
 

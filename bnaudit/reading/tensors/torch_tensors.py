@@ -216,8 +216,10 @@ def _as_sizes(value: object) -> tuple[int, ...] | None:
         value = value.args[0]
     if not isinstance(value, (tuple, list)) or len(value) > _MOST_AXES:
         return None
-    sizes = tuple(size for size in value if is_extent(size))
-    return sizes if len(sizes) == len(value) else None
+    for size in value:
+        if not is_extent(size):
+            return None
+    return tuple(value)
 
 
 def _flag(args: Args, position: int) -> bool | None:
