@@ -56,6 +56,45 @@ def _batch_norm(name: str, channels: int, generator: object) -> dict[str, object
     }
 
 
+def many_files(folder: Path, files: int) -> list[Path]:
+    """A folder of so many state dicts of 25 MB with the batch norms of a ResNet-50: links to eight different ones."""
+    import os
+
+    linked = folder / f"files_{files}"
+    if linked.exists():
+        return [linked]
+    originals = [_resnet50_norms(folder, seed) for seed in range(8)]
+    linked.mkdir()
+    for number in range(files):
+        os.link(originals[number % len(originals)], linked / f"epoch_{number:04}.pt")
+    return [linked]
+
+
+def _resnet50_norms(folder: Path, seed: int) -> Path:
+    path = folder / f"resnet50_norms_{seed}.pt"
+    if path.exists():
+        return path
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    names = ["bn1"]
+    widths = [64]
+    for stage, blocks in enumerate((3, 4, 6, 3), 1):
+        for block in range(blocks):
+            for norm, factor in (("bn1", 1), ("bn2", 1), ("bn3", 4), ("downsample.1", 4)):
+                if norm != "downsample.1" or block == 0:
+                    names.append(f"layer{stage}.{block}.{norm}")
+                    widths.append(32 * 2**stage * factor)
+    inner = 25_000_000 // 4 // sum(widths)
+    tensors = {}
+    for name, width in zip(names, widths, strict=True):
+        conv = name.replace("bn", "conv").replace("downsample.1", "downsample.0")
+        tensors[f"{conv}.weight"] = torch.rand(width, inner, 1, 1, generator=generator)
+        tensors |= _batch_norm(name, width, generator)
+    torch.save(tensors, path)
+    return path
+
+
 def onnx_graph(folder: Path, megabytes: int) -> list[Path]:
     """60 convolutions with batch norms, weights embedded."""
     path = folder / f"conv_{megabytes}mb.onnx"
@@ -117,8 +156,12 @@ def empty_app(folder: Path) -> list[Path]:
 
 if __name__ == "__main__":
     kind, *numbers = sys.argv[2:]
-    make = {"state_dict": state_dict, "many_layers": many_layers, "onnx_graph": onnx_graph, "empty_app": empty_app}[
-        kind
-    ]
-    for made in make(Path(sys.argv[1]), *map(int, numbers)):
+    makers = {
+        "state_dict": state_dict,
+        "many_layers": many_layers,
+        "many_files": many_files,
+        "onnx_graph": onnx_graph,
+        "empty_app": empty_app,
+    }
+    for made in makers[kind](Path(sys.argv[1]), *map(int, numbers)):
         sys.stdout.write(f"{made}\n")
