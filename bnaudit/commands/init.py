@@ -12,6 +12,8 @@ Examples:
   bnaudit init
 
   bnaudit init --output ci/bnaudit.toml
+
+Exit codes: 0 written · 2 there is such a file already, or it cannot be written.
 """
 
 

@@ -10,21 +10,27 @@ from pathlib import Path
 from bnaudit.policy.artifact_paths import fits, is_pattern, start_of
 from bnaudit.policy.place import written
 from bnaudit.policy.policy import Policy
-from bnaudit.results import Report
+from bnaudit.results import Audit, Unaudited
 from bnaudit.targets import Targets, expand
 
 _ESCAPED = re.compile(r"\[([*?[])\]")
 
 
 class Coverage:
-    """The artifacts of one report."""
+    """The artifacts that were met."""
 
-    def __init__(self, policy: Policy, report: Report) -> None:
+    def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        looked_at = [audit.artifact.path for audit in report.audits]
-        looked_at += [entry.path for entry in report.unaudited if not entry.error]
-        self._looked_at = {_real(Path(path)) for path in looked_at}
-        self.broken = any(entry.error for entry in report.unaudited)
+        self._looked_at: set[Path] = set()
+        self.broken = False
+        """One of them could not be read."""
+
+    def add(self, entry: Audit | Unaudited) -> None:
+        """Count an artifact; a format that is not read holds nothing that a pattern could fit."""
+        if isinstance(entry, Unaudited) and entry.error:
+            self.broken = True
+        else:
+            self._looked_at.add(_real(Path(entry.artifact.path if isinstance(entry, Audit) else entry.path)))
 
     def of_pattern(self, pattern: str, root: Path) -> bool:
         """Whether every model below `root` that fits the pattern was looked at."""

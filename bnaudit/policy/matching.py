@@ -10,7 +10,7 @@ from bnaudit.policy.coverage import Coverage
 from bnaudit.policy.patterns import Patterns
 from bnaudit.policy.policy import Policy
 from bnaudit.policy.sections import Section
-from bnaudit.results import Acceptance, Audit, Report, Unmatched
+from bnaudit.results import Acceptance, Audit, Report, Unaudited, Unmatched
 
 
 def unmatched(policy: Policy, report: Report, more: tuple[Acceptance, ...]) -> tuple[Unmatched, ...]:
@@ -22,7 +22,9 @@ def unmatched(policy: Policy, report: Report, more: tuple[Acceptance, ...]) -> t
     matching = Matching(policy, more)
     for audit in report.audits:
         matching.look_at(audit)
-    return matching.unmatched(report)
+    for unaudited in report.unaudited:
+        matching.look_at(unaudited)
+    return () if report.interrupted else matching.unmatched()
 
 
 class Matching:
@@ -32,20 +34,21 @@ class Matching:
         self._policy = policy
         self._patterns = Patterns(policy)
         self._acceptances = Acceptances((*policy.settings(None).accept, *more))
+        self._coverage = Coverage(policy)
 
-    def look_at(self, audit: Audit) -> None:
-        """Try all patterns and entries on one audit."""
-        is_live = audit.artifact.format.startswith("live model")
-        path = None if is_live else Path(audit.artifact.path)
-        self._patterns.look_at(audit, path)
-        self._acceptances.look_at(audit, self._policy.settings(path))
+    def look_at(self, entry: Audit | Unaudited) -> None:
+        """Try all patterns and entries on one audit, and note what could not be audited."""
+        self._coverage.add(entry)
+        if isinstance(entry, Unaudited):
+            return
+        is_live = entry.artifact.format.startswith("live model")
+        path = None if is_live else Path(entry.artifact.path)
+        self._patterns.look_at(entry, path)
+        self._acceptances.look_at(entry, self._policy.settings(path))
 
-    def unmatched(self, report: Report) -> tuple[Unmatched, ...]:
-        """What fitted nothing. Of the report only the paths and whether it is whole are looked at."""
-        if report.interrupted:
-            return ()
-        coverage = Coverage(self._policy, report)
-        return (*self._mistyped(coverage), *self._acceptances.gone(coverage))
+    def unmatched(self) -> tuple[Unmatched, ...]:
+        """What fitted nothing, after the last of them. Not to be asked when the audits were interrupted."""
+        return (*self._mistyped(self._coverage), *self._acceptances.gone(self._coverage))
 
     def _mistyped(self, coverage: Coverage) -> Iterator[Unmatched]:
         for section, entry in self._patterns.missing():

@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from bnaudit.caps import Caps
 from bnaudit.policy.keys import KEYS, Key
 from bnaudit.policy.place import basic_string, quoted
 from bnaudit.policy.policy import Policy, required
@@ -60,6 +61,8 @@ def _lines(key: Key, found: Mapping[str, Any]) -> Iterator[str]:
     if key.name == "require":
         chosen, why = required(dict(found))
         yield _line(f"require = {toml(chosen)}", why)
+    elif key.name == "caps":
+        yield from _caps(found.get("caps", {}))
     elif key.name not in found or not found[key.name]:
         yield _default(key)
     elif key.joined is None:
@@ -86,6 +89,14 @@ def _entries(key: Key, found: Mapping[str, Any]) -> Iterator[tuple[str, object, 
             yield ".".join([key.name, *map(quoted, names)]), given.value, [source]
     for rule, (texts, sources) in patterns.items():
         yield f"{key.name}.{rule}", tuple(texts), sources
+
+
+def _caps(given: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in Caps._defaults.items():
+        if name in given:
+            yield _line(f"caps.{name} = {given[name].value}", given[name].section.source)
+        else:
+            yield _line(f"caps.{name} = {value}", "default")
 
 
 def _accepted(policy: Policy) -> Iterator[str]:
