@@ -189,7 +189,8 @@ class _SettingsFor:
         for each in accepted:
             literal = re.sub(r"\[([*?[])\]", r"\1", each.artifact)
             if escape(literal) == each.artifact:
-                self._of_path.setdefault(Path(each.root, literal), []).append(each)
+                place = Path(os.path.normpath(Path(each.root, literal)))  # `--baseline ../b.json` has a root with `..`
+                self._of_path.setdefault(place, []).append(each)
             else:
                 self._everywhere.append(each)
         self._made: dict[int, tuple[Settings, Settings]] = {}
@@ -208,5 +209,5 @@ class _SettingsFor:
         """Of the file, and of folders that it is in."""
         if not self._of_path:
             return []
-        places = (Path(os.path.normpath(place)) for place in (path, *path.parents))
-        return [each for place in places for each in self._of_path.get(place, ())]
+        path = Path(os.path.normpath(path))
+        return [each for place in (path, *path.parents) for each in self._of_path.get(place, ())]
