@@ -22,6 +22,7 @@ check: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python tests/bench/static.py
+	$(BIN)/python tests/bench/bulk.py
 	$(BIN)/python tests/bench/measured.py
 	$(BIN)/python tests/bench/watching.py
 

@@ -50,4 +50,12 @@ class RunOptions(Record, eq=False):
     def is_plain(self) -> bool:
         """Whether it is nothing but texts and numbers, which another process can be given: no live model, no data."""
         named = isinstance(self.model, (str, type(None))) and isinstance(self.inputs, (str, PurePath, type(None)))
-        return named and all(isinstance(value, (str, int, float, type(None))) for value in self.model_args.values())
+        return named and _is_plain(self.model_args)
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    return isinstance(value, (str, int, float, type(None)))

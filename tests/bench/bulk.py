@@ -18,7 +18,8 @@ from pathlib import Path
 
 from static import BENCH, PYTHON, Cost, Table, make, run
 
-STREAM = Path(__file__).parents[1] / "stream_run.py"
+GATE = [str(Path(PYTHON).with_name("bnaudit")), "gate", "--static"]
+"""As users have it."""
 LOAD = "import sys, torch; [torch.load(path, mmap=True, weights_only=True) for path in sys.argv[1:]]"
 FILES_A_SECOND = 40
 """At least, with two processes on two cores."""
@@ -38,7 +39,7 @@ def streamed(folder: Path, jobs: int) -> Cost:
     """Audit a folder into a new file."""
     out = BENCH / "bulk.jsonl"
     out.unlink(missing_ok=True)
-    cost = run([PYTHON, str(STREAM), str(folder), str(out), str(jobs)])
+    cost = run([*GATE, str(folder), "--output", f"jsonl={out}", "--jobs", str(jobs)])
     lines = out.read_bytes().count(b"\n")
     assert lines == len(list(folder.iterdir())), f"{lines} lines"
     return cost
