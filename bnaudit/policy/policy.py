@@ -15,7 +15,7 @@ from bnaudit.policy.artifact_paths import check_pattern, fits, is_pattern, start
 from bnaudit.policy.document import Document, named, nearest_above
 from bnaudit.policy.keys import KEYS
 from bnaudit.policy.place import Place, is_file, nearest, written
-from bnaudit.policy.sections import TYPED, Given, Merged, Section, asks_to_run, merged, sections_of, typed_section
+from bnaudit.policy.sections import TYPED, Given, Merged, Section, merged, sections_of, typed_section
 from bnaudit.records import replace
 from bnaudit.results import Acceptance, Question
 from bnaudit.run_options import RunOptions
@@ -135,6 +135,10 @@ class Policy:
                     section.places[name].refuse(f"`{name}` is about a model that is not given", remedy)
 
 
+_DEMANDING = ("model", "run", "trust-pickle", "inputs")
+"""Where one of these is given, verdicts that a run decides are required. A library of operators is no such wish."""
+
+
 def required(found: Merged) -> tuple[tuple[Question, ...], str]:
     """The verdicts that have to pass, and where that comes from."""
     chosen: tuple[Question, ...] = (Question.BUFFERS,)
@@ -144,7 +148,7 @@ def required(found: Merged) -> tuple[tuple[Question, ...], str]:
         chosen, why = cast("tuple[Question, ...]", given.value), given.section.source
         if not chosen:
             return (), why
-    elif asks_to_run({name: found[name][""].value for name in found if "" in found[name]}):
+    elif any(found[name][""].value for name in _DEMANDING if name in found):
         chosen, why = (Question.BUFFERS, Question.EVAL_MODE, Question.NEIGHBOURS), "default where a run is asked for"
     # Verdicts that are typed win over a gap of the file: `--static --require buffers` runs nothing that shows one.
     overruled = why == TYPED and "max-gap" in found and found["max-gap"][""].section.source != TYPED

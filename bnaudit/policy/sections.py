@@ -70,7 +70,7 @@ def merged(sections: Iterable[Section]) -> Merged:
         if section.values.get("static"):
             for name in (*_ASKING, *_ABOUT_A_MODEL):
                 found.pop(name, None)
-        elif asks_to_run(section.values):
+        elif any(section.values.get(name) for name in _ASKING):
             found.pop("static", None)
         for name, value in section.values.items():
             if KEYS[name].joined is None:
@@ -79,11 +79,6 @@ def merged(sections: Iterable[Section]) -> Merged:
                 entries = found.setdefault(name, {})
                 entries.update({path: Given(entry, section) for path, entry in value.items()})
     return found
-
-
-def asks_to_run(values: Mapping[str, object]) -> bool:
-    """Whether one of these settings asks for a run."""
-    return any(values.get(name) for name in _ASKING)
 
 
 _ASKING = tuple(key.name for key in KEYS.values() if key.asks_to_run)

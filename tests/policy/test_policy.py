@@ -27,6 +27,9 @@ def test_where_a_run_is_asked_for_its_verdicts_are_required(asked: str, tmp_path
     run = (Question.BUFFERS, Question.EVAL_MODE, Question.NEIGHBOURS)
     assert policy.settings(tmp_path / "models" / "a.pt").require == run
     assert policy.settings(tmp_path / "models" / "b.pt").require == (Question.BUFFERS,)
+    (tmp_path / "ops.so").write_bytes(b"")
+    operators = policy_of(tmp_path, '[files."models/a.pt"]\ncustom-ops = "ops.so"')
+    assert operators.settings(tmp_path / "models" / "a.pt").require == (Question.BUFFERS,)
     chosen = policy_of(tmp_path, f'require = ["frozen"]\n[files."models/a.pt"]\n{asked}')
     assert chosen.settings(tmp_path / "models" / "a.pt").require == (Question.FROZEN,)
 
