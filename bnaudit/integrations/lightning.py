@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bnaudit.errors import BnauditError, UnfitModelError, UsageError
+from bnaudit.errors import BnauditError, UnfitModelError
 from bnaudit.integrations.stages import Stages
 from bnaudit.integrations.written import check_file, check_state_dict
 from bnaudit.results import Severity
@@ -28,7 +28,7 @@ else:
         try:
             from pytorch_lightning import Callback
         except ModuleNotFoundError:
-            raise UsageError("lightning is not installed", remedy="pip install 'bnaudit[lightning]'") from None
+            raise ImportError("lightning is not installed: pip install 'bnaudit[lightning]'") from None
 
 LOGGER = logging.getLogger("bnaudit")
 _NO_PART = frozenset({"_trainer", "_fabric"})

@@ -18,7 +18,7 @@ else:
     try:
         from transformers import TrainerCallback
     except ModuleNotFoundError:
-        raise UsageError("transformers is not installed", remedy="pip install 'bnaudit[transformers]'") from None
+        raise ImportError("transformers is not installed: pip install 'bnaudit[transformers]'") from None
 
 LOGGER = logging.getLogger("bnaudit")
 

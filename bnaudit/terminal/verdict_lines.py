@@ -45,13 +45,13 @@ def verdicts(console: Console, audit: Audit) -> None:
     table = Table.grid(padding=(0, 2))
     for verdict in audit.verdicts:
         reason = printable(verdict.reason)
-        claim = f"{verdict.question.claim} *" if verdict.question in audit.required else verdict.question.claim
-        table.add_row(Text(verdict.outcome.value, OUTCOME_STYLES[verdict.outcome]), claim, reason)
+        table.add_row(Text(verdict.outcome.value, OUTCOME_STYLES[verdict.outcome]), verdict.question.claim, reason)
     console.print(Padding(table, (0, 0, 0, 2)))
     needs = list(dict.fromkeys(verdict.needs for verdict in audit.verdicts if verdict.needs))
     longest = printable(max(needs, key=len, default=""))
     if audit.required:
-        console.print(Padding(Text("* required", style="dim"), (0, 0, 0, 2)))
+        required = ", ".join(question.value for question in audit.required)
+        console.print(Padding(Text(f"required: {required}", style="dim"), (0, 0, 0, 2)))
     if longest and not _said_of_the_run(audit, longest):
         console.print(Padding(Text(f"What is not checked needs {longest}.", style="dim"), (0, 0, 0, 2)))
     console.print()
