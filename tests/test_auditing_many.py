@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 from state_dicts import batch_norm
 
 from bnaudit import auditing, worker_process
-from bnaudit.auditing import audit_targets
+from bnaudit.auditing import audit_targets, examine
 from bnaudit.errors import UsageError
 from bnaudit.progress import Silent
 from bnaudit.records import replace
@@ -27,6 +28,19 @@ def given(tmp_path: Path) -> Targets:
         paths.append(tmp_path / f"{number}.pt")
         torch.save(batch_norm("bn", 4, torch.float32, 100 + number), paths[-1])
     return Targets(tuple(paths), (), 0)
+
+
+def test_a_state_dict_leaves_no_garbage_that_memory_would_grow_by(given: Targets) -> None:
+    # Where thousands of files are audited, the collector runs seldom: what it alone can free adds up until then.
+    path = given.paths[0]
+    examine(path, STATIC, Silent())
+    gc.collect()
+    gc.disable()
+    try:
+        examine(path, STATIC, Silent())
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 class Listening(Silent):

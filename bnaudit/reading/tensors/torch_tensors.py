@@ -36,31 +36,11 @@ Args = tuple[object, ...]
 class TorchTensors:
     """Recognises the tensors among the stand-ins of one file."""
 
-    __slots__ = ("_big_endian", "_rebuilders", "_storages")
+    __slots__ = ("_big_endian", "_storages")
 
     def __init__(self, storages: Storages, *, big_endian: bool = False) -> None:
         self._storages = storages
         self._big_endian = big_endian
-        self._rebuilders: dict[str, Callable[[Args, int], TensorRef]] = {
-            "_rebuild_tensor": self._plain,
-            "_rebuild_tensor_v2": self._plain,
-            "_rebuild_tensor_v3": self._with_dtype,
-            "_rebuild_parameter": self._parameter,
-            "_rebuild_parameter_with_state": self._parameter,
-            "_rebuild_from_type": self._subclass,
-            "_rebuild_from_type_v2": self._subclass,
-            "_rebuild_meta_tensor_no_storage": self._meta,
-            "_rebuild_device_tensor_from_numpy": self._device,
-            "_rebuild_device_tensor_from_cpu_tensor": self._device,
-            "_rebuild_xla_tensor": self._device,
-            "_rebuild_qtensor": self._quantized,
-            "_rebuild_sparse_tensor": self._sparse,
-            "_rebuild_sparse_csr_tensor": self._sparse,
-            "_rebuild_nested_tensor": self._nested,
-            "_rebuild_wrapper_subclass": self._wrapper,
-            "UninitializedParameter": self._uninitialized,
-            "UninitializedBuffer": self._uninitialized,
-        }
 
     def tensor(self, value: object) -> TensorRef | None:
         """The tensor that a stand-in stands for, None when it stands for something else.
@@ -74,12 +54,12 @@ class TorchTensors:
         if not isinstance(value, Call) or not isinstance(value.callee, Global):
             return None
         callee = value.callee
-        rebuild = self._rebuilders.get(callee.name)
-        if rebuild is None or not (callee.module.startswith("torch") or rebuild == self._subclass):
+        rebuild = _REBUILDERS.get(callee.name)
+        if rebuild is None or not (callee.module.startswith("torch") or rebuild is TorchTensors._subclass):
             return self._variable(value, depth) if callee.full_name in _VARIABLES else numpy_tensor(value)
         if depth > _MOST_WRAPPINGS:
             return UnreadableTensor(MalformedError("a tensor wrapped in too many others"))
-        return rebuild(value.args, depth + 1)
+        return rebuild(self, value.args, depth + 1)
 
     def _plain(self, args: Args, depth: int) -> TensorRef:
         """(storage, offset, size, stride[, requires_grad, hooks[, metadata]])"""
@@ -182,6 +162,29 @@ class TorchTensors:
     def _wrapper(self, args: Args, depth: int) -> TensorRef:
         """(class, dtype, size, stride, offset, layout, device, requires_grad)"""
         return _unread("a tensor of a wrapper class", _dtype(args, 1), _sizes(args, 2), _flag(args, 7))
+
+
+_REBUILDERS: dict[str, Callable[[TorchTensors, Args, int], TensorRef]] = {
+    "_rebuild_tensor": TorchTensors._plain,
+    "_rebuild_tensor_v2": TorchTensors._plain,
+    "_rebuild_tensor_v3": TorchTensors._with_dtype,
+    "_rebuild_parameter": TorchTensors._parameter,
+    "_rebuild_parameter_with_state": TorchTensors._parameter,
+    "_rebuild_from_type": TorchTensors._subclass,
+    "_rebuild_from_type_v2": TorchTensors._subclass,
+    "_rebuild_meta_tensor_no_storage": TorchTensors._meta,
+    "_rebuild_device_tensor_from_numpy": TorchTensors._device,
+    "_rebuild_device_tensor_from_cpu_tensor": TorchTensors._device,
+    "_rebuild_xla_tensor": TorchTensors._device,
+    "_rebuild_qtensor": TorchTensors._quantized,
+    "_rebuild_sparse_tensor": TorchTensors._sparse,
+    "_rebuild_sparse_csr_tensor": TorchTensors._sparse,
+    "_rebuild_nested_tensor": TorchTensors._nested,
+    "_rebuild_wrapper_subclass": TorchTensors._wrapper,
+    "UninitializedParameter": TorchTensors._uninitialized,
+    "UninitializedBuffer": TorchTensors._uninitialized,
+}
+# Not of the instances: a reader that held its own methods would live, with the archive, until garbage is collected.
 
 
 def _unread(what: str, dtype: str, shape: tuple[int, ...] | None, requires_grad: bool | None) -> TensorRef:
