@@ -4,8 +4,8 @@
     python tests/bench/bulk.py --quick   50 and 200 files, fewer rounds
 
 The baselines are the same work in one process, and a loop of torch.load(mmap=True, weights_only=True) over the same
-files. Whole processes are compared, started in turns, by medians. Memory is the peak of the process that was started:
-the workers' does not depend on the number of files. A limit that does not hold is marked and makes the exit code 1.
+files. Whole processes are compared, started in turns, by medians. Memory is the peak of the largest process, be it the
+one that was started or one of its two. A limit that does not hold is marked and makes the exit code 1.
 """
 
 from __future__ import annotations
