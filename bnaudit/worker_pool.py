@@ -15,7 +15,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from bnaudit.errors import UsageError
 
@@ -36,11 +36,14 @@ _STARTS = 3
 """Processes that end before they are ready, one after another, until it is given up."""
 
 
-class Piece(NamedTuple, Generic[S, C]):
+class Piece(Generic[S, C]):
     """One piece of work."""
 
-    subject: S
-    context: C
+    __slots__ = ("context", "subject")
+
+    def __init__(self, subject: S, context: C) -> None:
+        self.subject = subject
+        self.context = context
 
 
 def default_jobs(pieces: int) -> int:
@@ -134,7 +137,8 @@ class _Pool(Generic[S, C, R]):
         for worker in self._workers:
             if worker.is_ready and worker.position is None and (position := self._take()) is not None:
                 self._begins(position)
-                worker.give(position, self._work[position])
+                piece = self._work[position]
+                worker.give(position, (piece.subject, piece.context))
 
     def _busy(self) -> int:
         return sum(worker.position is not None for worker in self._workers)
