@@ -141,9 +141,8 @@ def _examine_unseen(path: Path, settings: Settings) -> Examined:
 
 
 def process_died(path: Path, how: str) -> Examined:
-    """The entry for a path whose process died, `how` says of what."""
-    why = f"{path.name} could not be audited: {how}; audit it alone, with more memory"
-    return Examined(Unaudited(path=str(path), why=why, error=True))
+    """The entry for a path whose process died; `how` says of what, and what to do."""
+    return Examined(Unaudited(path=str(path), why=f"{path.name} could not be audited: {how}", error=True))
 
 
 class Examined(NamedTuple):

@@ -32,6 +32,8 @@ _FEW = 16
 """Pieces of work below which starting processes costs more than it saves."""
 _MOST = 16
 """Processes beyond which one that collects the results cannot follow, and memory is used for nothing."""
+_LIMIT = 30 if os.name == "nt" else 256
+"""Processes at most, whoever asks: Windows waits for 63 handles, two for each."""
 _STARTS = 3
 """Processes that end before they are ready, one after another, until it is given up."""
 
@@ -79,7 +81,7 @@ def results(
             begins(position)
             yield position, task(piece.subject, piece.context)
         return
-    with closing(_Pool(task, work, min(jobs, len(work)), lost, begins)) as pool:
+    with closing(_Pool(task, work, min(jobs, len(work), _LIMIT), lost, begins)) as pool:
         yield from pool.results()
 
 
@@ -179,7 +181,8 @@ class _Pool(Generic[S, C, R]):
                 remedy = "give --jobs 1" if guard is None else "give jobs=1, or start under `if __name__ == '__main__'`"
                 raise UsageError(f"no further process can be started: {end} before it was ready", remedy=remedy)
         elif position is not None and position in self._deaths:
-            yield position, self._lost(self._work[position].subject, end)
+            how = f"{end}, also when it was tried again alone: give it more memory, or leave it out"
+            yield position, self._lost(self._work[position].subject, how)
         elif position is not None:
             self._deaths[position] = end
             self._again.append(position)

@@ -41,7 +41,8 @@ class Worker:
         """Start it. Raises UsageError when the system starts no further process."""
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(task, theirs), daemon=True)
+        # No daemon: a loader of the user's data may start processes of its own.
+        self._process = context.Process(target=_serve, args=(task, theirs))
         self._context: object = _SAME
         self.is_ready = False
         self.position: int | None = None
@@ -157,7 +158,8 @@ def _answer(pipe: connection.Connection, task: Callable[[Any, Any], Any], subjec
     except BnauditError as error:
         message = ForkingPickler.dumps(Message(error=UsageError(str(error))))
     except Exception as error:
-        message = ForkingPickler.dumps(Message(broke=f"an internal failure: {where_raised(error)}"))
+        why = f"internal failure ({where_raised(error)}): please report it with the file's origin"
+        message = ForkingPickler.dumps(Message(broke=why))
     pipe.send_bytes(message)
 
 

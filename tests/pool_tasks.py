@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from multiprocessing import get_context
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -75,6 +76,14 @@ def slow(subject: int, _: object) -> int:
     """Long work."""
     time.sleep(60 if subject else 0)
     return os.getpid()
+
+
+def with_children(subject: int, _: object) -> int | None:
+    """Work that starts a process of its own, as loaders of data do."""
+    child = get_context("spawn").Process(target=time.sleep, args=(0,))
+    child.start()
+    child.join()
+    return child.exitcode
 
 
 def dying_at_3(path: Path, order: Any) -> Any:

@@ -65,7 +65,7 @@ def test_a_process_that_dies_costs_its_piece_alone(tmp_path: Path, subject: str,
         end = "code 15"
     subjects = ["a", "b", subject, "c", "d", "e"]
     *_, dead, c, d, e = done(pool_tasks.dying, subjects, tmp_path)
-    assert subject in dead and end in dead
+    assert dead.startswith(f"{subject}: its process ") and end in dead and "also when it was tried again alone" in dead
     assert (c, d, e) == ("C", "D", "E")
     assert (tmp_path / "log").read_text().split().count(subject) == 2, "tried once more, and no more"
 
@@ -87,7 +87,7 @@ def test_errors_for_the_user_are_raised_and_others_cost_a_piece() -> None:
     good, internal, unsendable = done(pool_tasks.raising, ["good", "internal", "unsendable"], None)
     assert good == "good"
     assert "ZeroDivisionError: by nothing at pool_tasks.py:" in internal
-    assert "internal failure" in unsendable
+    assert "internal failure (" in unsendable and "report it" in unsendable
 
 
 def test_processes_do_not_write_to_stdout(capfd: pytest.CaptureFixture[str]) -> None:
@@ -109,6 +109,10 @@ def test_what_is_read_only_stays_so() -> None:
 @pytest.mark.skipif(os.name == "nt", reason="the signal would end the process on Windows")
 def test_processes_ignore_interrupts() -> None:
     assert done(pool_tasks.interrupting, range(4), 0) == [True] * 4
+
+
+def test_work_may_start_processes_of_its_own() -> None:
+    assert done(pool_tasks.with_children, range(2), None) == [0, 0]
 
 
 def test_closing_ends_the_processes() -> None:
