@@ -71,7 +71,7 @@ def moved(found: LayerStatistics, limits: StatisticsLimits = _STATISTICS) -> Mov
     if not found.live:
         return Moved(mean=Evidence.WITHIN, variance=Evidence.WITHIN)
     few_means, few_variances = found.samples < limits.mean_samples, found.samples < limits.variance_samples
-    ratio, error = math.log(limits.variance_ratio), found.log_variance_error
+    ratio, error = _log_limit(limits.variance_ratio), found.log_variance_error
     return Moved(
         mean=_weigh(found.mean_shift, limits.mean_shift, found.mean_error, limits.errors, few_means),
         variance=_weigh(found.log_variance, ratio, error, limits.errors, few_variances),
@@ -89,8 +89,13 @@ def populations_differ(found: ReusedNorm, limits: ReuseLimits = _REUSE) -> bool:
     """Whether the populations that one layer normalizes are too different for one set of statistics."""
     mean = _weigh(found.mean_difference, limits.mean_difference, found.mean_error, limits.errors)
     log_ratio = abs(math.log(found.variance_ratio)) if found.variance_ratio > 0 else math.inf
-    variance = _weigh(log_ratio, math.log(limits.variance_ratio), found.variance_error, limits.errors)
+    variance = _weigh(log_ratio, _log_limit(limits.variance_ratio), found.variance_error, limits.errors)
     return Evidence.BEYOND in (mean, variance)
+
+
+def _log_limit(ratio: float) -> float:
+    """A ratio is taken either way, so that none is below 1, and no limit can be."""
+    return math.log(max(ratio, 1.0))
 
 
 def _weigh(value: float, limit: float, error: float | None, errors: float, too_few: bool = False) -> Evidence:

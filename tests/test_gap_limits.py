@@ -37,3 +37,12 @@ def test_one_proof_is_enough_and_an_open_point_counts_only_without_one() -> None
 
 def test_limits_can_be_given() -> None:
     assert not moved(statistics(mean_shift=1.0), StatisticsLimits(mean_shift=2.0)).proved
+
+
+def test_a_ratio_limit_below_one_is_one_since_ratios_are_taken_either_way() -> None:
+    # ln 1.5 = 0.405 is above ln 1 and four errors of 0.01; a ratio of exactly 1 is above no limit.
+    off = statistics("a", 0, mean_shift=0.0, ratio=1.5, samples=16, log_variance_error=0.01)
+    equal = statistics("a", 0, mean_shift=0.0, ratio=1.0, samples=16, log_variance_error=0.01)
+    for limit in (0.0, 0.5, 1.0):
+        assert moved(off, StatisticsLimits(variance_ratio=limit)).variance is Evidence.BEYOND
+        assert moved(equal, StatisticsLimits(variance_ratio=limit)).variance is Evidence.WITHIN
