@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bnaudit import __version__
-from bnaudit.finding_objects import finding_object, verdict_object
+from bnaudit.finding_objects import finding_object, limits_object, verdict_object
 from bnaudit.json_text import json_text
 from bnaudit.records import Record
 from bnaudit.results import Audit, Unaudited
@@ -58,11 +58,12 @@ def _conclusions(audit: Audit) -> dict[str, Any]:
         "looked": audit.looked,
         "fail_on": audit.fail_on.label,
         "required": [question.value for question in audit.required],
+        "limits": limits_object(audit.limits),
         "verdicts": [verdict_object(verdict) for verdict in audit.verdicts],
         "findings": [finding_object(finding) for finding in audit.findings],
-        "skipped": [skipped.rule for skipped in audit.skipped],
+        "skipped_rules": [skipped.rule for skipped in audit.skipped],
         "failed": [{"rule": f.rule, "name": f.name, "error": f.error} for f in audit.failed],
-        "gaps": len(audit.gaps),
+        "unread_parts": len(audit.gaps),
         "run": audit.measured is not None,
         "not_run": audit.not_run,
         "run_needs": audit.run_needs,
@@ -76,11 +77,12 @@ _NOTHING: dict[str, Any] = {
     "looked": False,
     "fail_on": None,
     "required": [],
+    "limits": {},
     "verdicts": [],
     "findings": [],
-    "skipped": [],
+    "skipped_rules": [],
     "failed": [],
-    "gaps": 0,
+    "unread_parts": 0,
     "run": False,
     "not_run": "",
     "run_needs": "",

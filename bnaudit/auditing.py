@@ -286,6 +286,7 @@ def conclude(
         run_failed=ran.failed,
         fail_on=settings.fail_on,
         required=settings.require,
+        limits=settings.limits,
         selected=tuple(rule.id for rule in selected),
     )
 

@@ -1,7 +1,8 @@
-"""Findings and verdicts as the objects of the JSON reports."""
+"""Findings, verdicts and limits as the objects of the JSON reports."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from bnaudit.json_numbers import number
@@ -39,6 +40,11 @@ def finding_object(finding: Finding) -> dict[str, Any]:
         "acceptance": _acceptance(finding.acceptance) if finding.acceptance is not None else None,
         "fingerprint": finding.fingerprint,
     }
+
+
+def limits_object(limits: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    """Limits of the settings as the schemas have them."""
+    return {rule: {name: number(value) for name, value in own.items()} for rule, own in sorted(limits.items())}
 
 
 def _acceptance(acceptance: Acceptance) -> dict[str, Any]:

@@ -24,9 +24,13 @@ class Answer(Measurement):
     """What a run says of one question. Findings that fail the question come first, see `verdicts`."""
 
     question: Question
+    """Which of the five."""
     outcome: Outcome
+    """How the run decides it."""
     reason: str
+    """Why, in a few words."""
     needs: str = ""
+    """What to give so that it is decided; "" when it is."""
 
 
 class Shift(Record):
@@ -41,11 +45,13 @@ class Shift(Record):
     epsilons: float = 0.0
     """difference / (scale × eps), eps of the coarser of output and compute dtype; 64 is the limit of noise."""
     output: str = ""
+    """Name of that output."""
     dtype: str = ""
     """The dtype that eps was taken of."""
     flips: int = 0
     """Decisions that differ: argmax over the last axis of (samples, classes), or the sign of a single logit."""
     decisions: int = 0
+    """All that were compared."""
     shapes: str = ""
     """Both shapes of one sample, `[16] and [1]`, where they differ by more than padding; "" otherwise."""
 
@@ -54,9 +60,11 @@ class Mixing(Record):
     """A place where samples of one batch meet: anchors' rows equal going in, unequal coming out."""
 
     place: Place
+    """Where it is."""
     layer: str | None
     """The norm layer of the Description, None for anything else."""
     is_norm: bool
+    """A call of a norm."""
     by_configuration: bool = False
     """A norm that keeps no statistics and so uses the batch whatever the mode."""
     first: bool = True
@@ -83,6 +91,7 @@ class Swap(Measurement):
     double_why: str = ""
     """Why there is none, where one was wanted."""
     influence: float | None = None
+    """Largest gradient of an anchor's output by a companion's input, relative to that by its own; None: not taken."""
     alone: Shift | None = None
     """An anchor alone against the same anchor with companions."""
     anchors_differ: bool = True
@@ -92,12 +101,15 @@ class Swap(Measurement):
     floating: bool = True
     """A floating output with rows was compared."""
     mixing: tuple[Mixing, ...] = ()
+    """The places where they meet."""
     located: bool = False
     """Whether the places were looked for; `mixing` empty then means that none was found."""
     smallest_set: int | None = None
     """Companions that suffice to move the anchor."""
     batch_size: int = 0
+    """Samples in the batch."""
     companions: int = 0
+    """How many were exchanged."""
     seeded: bool = False
     """Random generators were reset before every forward, since the model draws."""
     undecided: str = ""
@@ -110,34 +122,44 @@ class PoisonedBatch(Measurement):
     """A NaN in a companion reaches an anchor although the swap does not move it."""
 
     place: Place | None
+    """The first one where it reaches an anchor; None: not found."""
 
 
 class BatchSize(Measurement):
     """An anchor at batch sizes 1, 2, 3 against the full batch (BN303)."""
 
     one: Shift | None
+    """At size 1; None: it was not compared."""
     raised: str = ""
     """What the model raised at size 1."""
     lost_axis: str = ""
     """Name of an output that loses its batch axis at size 1, with its shapes."""
     two: Shift | None = None
+    """At size 2."""
     three: Shift | None = None
+    """At size 3."""
     raises_at_two: bool | None = None
+    """It raises at size 2 too; None: not tried."""
 
 
 class Padding(Measurement):
     """Companions of another length (BN304)."""
 
     shift: Shift
+    """Of the anchors."""
     axis: int
+    """The one that is padded."""
     lengths: tuple[int, int]
+    """Of the anchors, and of the longer companions."""
 
 
 class IdenticalRows(Measurement):
     """Equal rows of one batch (BN305)."""
 
     shift: Shift
+    """Between the rows."""
     double: Shift | None = None
+    """The same in float64; None: not tried."""
 
 
 class Repeat(Measurement):
@@ -148,6 +170,7 @@ class Repeat(Measurement):
     restored: Shift | None
     """From the restored state; None when the first was exact."""
     random: tuple[RandomCall, ...] = ()
+    """Operators that draw random numbers."""
     changes: tuple[StateChange, ...] = ()
     """State that the first forward left behind."""
 
@@ -156,38 +179,50 @@ class EvalNorm(Measurement):
     """A normalization operator that normalized with its input after eval() (BN401)."""
 
     place: Place
+    """Where it ran."""
     layer: str | None
+    """The norm layer of the Description; None: no norm layer."""
     mixes: bool | None
     """Proved by the swap; None: not looked at, or its rows could not be followed."""
     by_configuration: bool
+    """It keeps no statistics and so uses the batch whatever the mode."""
     updates: bool
+    """It was to update running statistics."""
 
 
 class EvalDropout(Measurement):
     """An operator that dropped at random after eval() (BN401)."""
 
     call: RandomCall
+    """The operator."""
     calls: int
+    """How many such calls there were at this place."""
 
 
 class StateInEval(Measurement):
     """State that an eval forward changed (BN402)."""
 
     change: StateChange
+    """What changed."""
     depends_on_data: bool | None
     """Whether another input leaves another value; None: not tried."""
     layer: str | None = None
+    """The norm layer of the Description; None: no norm layer."""
     is_observer: bool = False
+    """It is a quantization observer's."""
 
 
 class LayerStatistics(Measurement):
     """A layer's stored statistics against what it received with all norms in training mode (BN404)."""
 
     layer: str
+    """Its name."""
     position: int
     """Among the batch norms in order of execution, from 0."""
     samples: int
+    """From so many."""
     channels: int
+    """All of the layer."""
     live: int
     """Channels whose stored variance is above epsilon."""
     mean_shift: float
@@ -203,34 +238,47 @@ class LayerStatistics(Measurement):
     worst: tuple[int, ...]
     """Channels furthest off, worst first, at most 16."""
     worst_shift: float
+    """Largest |measured − stored mean| / stored sd of a live channel."""
     synthetic: bool
+    """The inputs were made up."""
 
 
 class ReusedNorm(Measurement):
     """A batch norm that ran several times in one forward (BN407)."""
 
     layer: str
+    """Its name."""
     calls: int
+    """In one forward."""
     mean_difference: float
     """Root mean square over channels of the largest difference of populations' means, in pooled sd."""
     mean_error: float
+    """Standard error of that difference."""
     variance_ratio: float
     """Median over channels of the largest ratio of variances."""
     variance_error: float | None
     """Error of the logarithm of that ratio."""
     samples: int
+    """From so many."""
     synthetic: bool
+    """The inputs were made up."""
 
 
 class NormSize(Measurement):
     """How many values a norm's statistics are computed from (BN405, BN406)."""
 
     place: Place
+    """Where it ran."""
     layer: str | None
+    """The norm layer of the Description; None: no norm layer."""
     values_per_sample: int
+    """Values of one sample in one statistic."""
     values_per_statistic: int
+    """Values in one statistic, the batch included."""
     uses_batch: bool
+    """The statistics are computed from the input."""
     is_batch_norm: bool
+    """Its statistics are taken over the batch."""
     trains: bool
     """It is left in training mode in the artifact."""
     training_batch_size: int | None = None
@@ -251,31 +299,38 @@ class Gap(Measurement):
     samples: int
     """Samples of the batch that made the training statistics."""
     anchors: int
+    """Samples whose outputs were compared."""
     flips: int
     """Decisions of the anchors that differ between train and eval."""
     companion_flips: int
     """Those that differ between the two companion sets."""
     decisions: int
+    """All that were compared."""
     synthetic: bool
+    """The inputs were made up."""
 
 
 class Trained(Measurement):
     """The model after its own train() (BN501)."""
 
     part: Part
+    """Which of its layers are in which mode."""
 
 
 class AsSaved(Measurement):
     """The model in the mode that it was saved in, against eval."""
 
     shift: Shift
+    """Of the outputs."""
     random: bool
+    """An operator drew random numbers in that mode."""
 
 
 class Production(Measurement):
     """The framework's own optimizations against the plain computation (BN307)."""
 
     shift: Shift
+    """Of the outputs."""
     form: str
     """`onnxruntime's default optimizations`, `torch.compile`."""
 
@@ -284,7 +339,9 @@ class Loaded(Measurement):
     """How a checkpoint's norm layers fit into the given model."""
 
     model: str
+    """The model that was given."""
     matched: tuple[str, ...]
+    """Norm layers that have all of their tensors."""
     missing: tuple[str, ...]
     """Norm layers (or their tensors) of the model that the checkpoint lacks."""
     unexpected: tuple[str, ...]
@@ -299,8 +356,11 @@ class Unmeasured(Record):
     """A probe that did not finish and why."""
 
     probe: str
+    """Its name."""
     why: str
+    """In one sentence."""
     needs: str = ""
+    """What to give so that it is measured."""
     inconclusive: bool = False
     """It was begun (a budget ran out); False: it could not run at all."""
 
@@ -312,13 +372,17 @@ class Measured(Record, eq=False):
     """All that one run showed."""
 
     runner: str
+    """Name and version of what ran it."""
     part: str = ""
     """The part of the artifact that was run."""
     inputs: str
     """In words: `digits.npz, 16 of 360 samples`, `synthetic, seed 0`."""
     synthetic: bool
+    """The inputs were made up: they show structure, not sizes."""
     batch_size: int
+    """Samples in a batch."""
     anchors: int
+    """Samples whose outputs are compared."""
     samples: int
     """Different samples fed."""
     forwards: int
@@ -326,13 +390,17 @@ class Measured(Record, eq=False):
     extra_forwards: int
     """To locate and confirm what was found."""
     seconds: float
+    """That it took."""
     measurements: tuple[Measurement, ...]
+    """In the order in which they were made."""
     unmeasured: tuple[Unmeasured, ...] = ()
+    """Probes that did not finish."""
     probes: tuple[str, ...] = ()
     """Names of those that finished."""
     remarks: tuple[str, ...] = ()
     """What a reader of the numbers should know (`float64 was skipped: memory is short`)."""
     interrupted: bool = False
+    """The user stopped it: what was measured until then."""
 
     def of(self, kind: type[_M]) -> tuple[_M, ...]:
         """The measurements of this type, in order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from enum import Enum, IntEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from bnaudit.description import Artifact, Description, Gap
@@ -231,6 +232,8 @@ class Audit(Record, eq=False):
     """Lowest severity that fails this artifact."""
     required: tuple[Question, ...] = ()
     """Questions that have to pass for this artifact."""
+    limits: Mapping[str, Mapping[str, float]] = MappingProxyType({})
+    """Rule id → limit name → value: what the settings put in place of the rules' own limits."""
     selected: tuple[str, ...] = ()
     """Ids of the rules that it was checked with, of another artifact there may be others; (): not known."""
 

@@ -142,14 +142,18 @@ class RandomCall(Record):
     """An executed operator that draws random numbers, or drops at random."""
 
     place: Place
+    """Where it ran."""
     is_dropout: bool
+    """It drops values; otherwise it only draws."""
     probability: float | None = None
+    """Of dropping; None: not known."""
 
 
 class StateChange(Record):
     """A tensor or attribute that was not the same after the forward as before, compared bit for bit."""
 
     name: str
+    """Its full name in the model."""
     kind: str
     """buffer, parameter or attribute"""
     persistent: bool

@@ -28,7 +28,10 @@ NAMES = {"type": "array", "items": {"type": "string"}}
 MODES = {
     "type": "object",
     "description": "Names of the layers that are in training and in eval mode.",
-    "properties": {"training": NAMES, "eval": NAMES},
+    "properties": {
+        "training": {**NAMES, "description": "Those in training mode."},
+        "eval": {**NAMES, "description": "Those in eval mode."},
+    },
     "required": ["training", "eval"],
     "additionalProperties": False,
 }

@@ -26,8 +26,9 @@ class Pictures(NamedTuple):
 
 def pictures(audit: Audit, rows: Sequence[LayerRow], prefix: str) -> Pictures:
     """All pictures for which there are data; `prefix` makes their ids unique in the page."""
-    measured = [output_change(audit.measured, prefix), *statistics_pictures(audit, prefix)]
-    found = [*measured, gap_by_layer(audit.measured, prefix), *stored_pictures(rows, prefix)]
+    measured = [output_change(audit.measured, prefix, audit.limits), *statistics_pictures(audit, prefix)]
+    found = [*measured, gap_by_layer(audit.measured, prefix, audit.limits)]
+    found += stored_pictures(rows, prefix, audit.limits)
     return Pictures(
         tuple(each for each in found if isinstance(each, Picture)),
         tuple(each for each in found if isinstance(each, Plain)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bnaudit.description import CUMULATIVE, Cumulative, NormLayer, Part, StoredTensor
-from bnaudit.finding_objects import finding_object, verdict_object
+from bnaudit.finding_objects import finding_object, limits_object, verdict_object
 from bnaudit.json_numbers import number
 from bnaudit.json_text import json_text
 from bnaudit.reports import Renderer, View
@@ -44,6 +44,8 @@ def _audit(audit: Audit) -> dict[str, Any]:
         "exit_code": audit.exit_code,
         "fail_on": audit.fail_on.label,
         "required": [question.value for question in audit.required],
+        "limits": limits_object(audit.limits),
+        "looked": audit.looked,
         "steps": description.steps,
         "has_optimizer": description.has_optimizer,
         "steps_name": description.steps_name,

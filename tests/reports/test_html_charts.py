@@ -14,18 +14,23 @@ from measured import EXACT, measured, shift, statistics, swap
 from bnaudit.auditing import conclude
 from bnaudit.description import CUMULATIVE, NormLayer
 from bnaudit.html.charts.gap_by_layer import gap_by_layer, moves
+from bnaudit.html.charts.limits import statistics_limits
 from bnaudit.html.charts.output_change import output_change
 from bnaudit.html.charts.picture import Mark, Picture, Plain, Standing, named, shown
 from bnaudit.html.charts.received_statistics import statistics_pictures
 from bnaudit.html.charts.scales import linear, logarithmic
-from bnaudit.html.charts.stored_values import gain, stored_pictures
+from bnaudit.html.charts.stored_values import INITIAL_LIMIT, gain, stored_pictures
 from bnaudit.html.layer_rows import layer_rows
+from bnaudit.html.pictures import pictures
 from bnaudit.ledger import residual_share
-from bnaudit.measurement import EvalNorm, Measured, Shift
+from bnaudit.measurement import BatchSize, EvalNorm, Measured, Shift
+from bnaudit.plugins import names
 from bnaudit.records import replace
 from bnaudit.results import Audit
+from bnaudit.rules import load_rule, rule_id
 from bnaudit.session import Place
 from bnaudit.settings import Settings
+from bnaudit.shift_wording import NOISE
 
 POSITIVE = st.floats(1e-300, 1e300)
 
@@ -169,6 +174,72 @@ def test_shift_and_ratio_are_drawn_with_their_errors_and_judged_by_their_limits(
     assert "limit 2</text>" in variance.svg and "limit 0.5</text>" in mean.svg
 
 
+def own_limit(id: str, name: str) -> float:
+    (file,) = (file for file in names("bnaudit.rules") if rule_id(file) == id)
+    return load_rule(file).limits[name]
+
+
+def test_without_settings_the_limits_are_the_rules_own() -> None:
+    defaults = statistics_limits({})
+    assert {name: getattr(defaults, name) for name in defaults._fields} == {
+        name: own_limit("BN404", name) for name in defaults._fields
+    }
+    assert own_limit("BN105", "share") == INITIAL_LIMIT
+    assert {own_limit(f"BN30{n}", "epsilons") for n in (1, 2, 3, 4, 5, 6, 7)} == {NOISE}
+
+
+def test_shift_and_ratio_are_held_against_the_limits_of_the_settings() -> None:
+    run = measured(
+        statistics("a", 0, mean_shift=0.8, mean_error=0.1, ratio=2.5, samples=16, log_variance_error=0.1),
+        statistics("b", 1, mean_shift=3.0, mean_error=0.1, ratio=9.0, samples=16, log_variance_error=0.1),
+    )
+    limits = {"BN404": {"mean_shift": 1.5, "variance_ratio": 3.0, "errors": 2.0}, "BN403": {"max_gap": 0.01}}
+    looked_at = replace(audit(batch_norm("a"), run=measured(*run.measurements, GAP)), limits=limits)
+    mean, variance = statistics_pictures(looked_at, "a1")
+    assert [(row[1], row[4]) for row in mean.table.rows] == [("a", "within"), ("b", "beyond")]
+    assert [(row[1], row[4]) for row in variance.table.rows] == [("a", "within"), ("b", "beyond")]
+    assert "Beyond the limit of 1.5: b." in mean.summary and "Beyond the limit of 3: b." in variance.summary
+    assert "limit 1.5</text>" in mean.svg and "limit 3</text>" in variance.svg
+    # 2 errors of 0.1, where 4 are the default
+    assert "2 standard errors 0.2</title>" in mean.svg and "2 standard errors explain" in mean.how
+    gap = picture(gap_by_layer(looked_at.measured, "a1", limits))
+    assert "Off: b." in gap.summary and "; the limit is 0.01." in gap.summary
+
+
+@pytest.mark.parametrize("limit", [0.0, math.inf])
+def test_a_limit_of_nothing_or_without_end_is_no_error(limit: float) -> None:
+    run = measured(statistics("a", 0, mean_shift=0.8, ratio=3.0, samples=16), GAP, swap(other=shift(1e-3)))
+    limits = {
+        "BN301": {"epsilons": limit},
+        "BN105": {"share": limit},
+        "BN404": {"mean_shift": limit, "variance_ratio": limit},
+    }
+    norm = audit(batch_norm("a", counter=5), run=run)
+    made = pictures(replace(norm, limits=limits), layer_rows(norm), "a1")
+    beyond = "beyond" if limit == 0 else "within"
+    found = {each.key: each for each in made.drawn}
+    assert [found[key].table.rows[0][4] for key in ("mean-shift", "variance-ratio")] == [beyond, beyond]
+    assert ("Beyond" in found["output-change"].summary) is (limit == 0)
+
+
+def test_initial_shares_are_held_against_the_limit_of_the_settings() -> None:
+    rows = layer_rows(audit(batch_norm("a", counter=2, momentum=0.5), batch_norm("b", counter=1, momentum=0.5)))
+    (shown, *_) = stored_pictures(rows, "a1", {"BN105": {"share": 0.3}})
+    # 0.5² = 0.25, 0.5¹ = 0.5
+    assert picture(shown).summary == "Largest share 50.0 %; 1 of 2 layers at or above 30 %."
+    assert "limit 30 %</text>" in picture(shown).svg
+
+
+def test_outputs_are_held_against_the_limit_of_the_rule_that_speaks_of_them() -> None:
+    # 4194.304 rounding steps, see below
+    run = measured(swap(other=shift(1e-3), alone=shift(1e-3), scaled=None), BatchSize(one=None, two=shift(1e-3)))
+    shown = picture(output_change(run, "a1", {"BN301": {"epsilons": 1e5}}))
+    assert [row[2] for row in shown.table.rows] == [1e5, 1e5, 64.0]
+    assert shown.summary == "Beyond the limit: in a batch of 2."
+    assert "limit 100000</text>" in shown.svg or "limit 1e+05</text>" in shown.svg
+    assert "limit 64</text>" in shown.svg and "noise" not in shown.svg
+
+
 def test_a_layer_that_eval_mode_does_not_use_is_marked_so() -> None:
     place = Place(module="bn1", class_name="BatchNorm2d", hidden=False, source="", operator="")
     mixing = EvalNorm(place=place, layer="bn1", mixes=True, by_configuration=False, updates=True)
@@ -216,9 +287,9 @@ def test_outputs_are_compared_in_rounding_steps() -> None:
     )
     shown = picture(output_change(run, "a1"))
     assert shown.table.rows == (
-        ("alone, without companions", pytest.approx(4194.304), 1e-3, 2.0, "1 of 4"),
-        ("with other companions", 0.0, 0.0, 0.0, "0 of 0"),
-        ("companions × 100", math.inf, math.inf, 0.0, "0 of 0"),
+        ("alone, without companions", pytest.approx(4194.304), 64.0, 1e-3, 2.0, "1 of 4"),
+        ("with other companions", 0.0, 64.0, 0.0, 0.0, "0 of 0"),
+        ("companions × 100", math.inf, 64.0, math.inf, 0.0, "0 of 0"),
     )
     assert shown.summary == "Beyond noise: alone, without companions, companions × 100."
     assert "infinite</text>" in shown.svg and ">0</text>" in shown.svg and "noise 64</text>" in shown.svg

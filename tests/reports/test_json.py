@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -8,14 +9,17 @@ from typing import Any
 
 import jsonschema
 import pytest
+from builders import batch_norm, description, part
 from measured import measured
 
 import bnaudit
+from bnaudit.auditing import conclude
 from bnaudit.measurement import Shift, Swap
 from bnaudit.records import replace
 from bnaudit.reports import View
 from bnaudit.reports.json import RENDERER
 from bnaudit.results import Audit, Report, Severity, Unaudited
+from bnaudit.settings import Settings
 
 Make = Callable[..., Report]
 
@@ -107,3 +111,12 @@ def test_every_sample_fits_the_schema_and_carries_all_that_was_described(validat
         assert [len(part["hidden"]) for part in shown["parts"]] == [len(part.hidden) for part in parts]
         assert [len(part["layers"]) for part in shown["parts"]] == [len(part.layers) for part in parts]
         assert {imported["name"] for imported in shown["imports"]} == {i.name for i in audit.description.imports}
+
+
+def test_limits_of_the_settings_are_in_the_report(make_report: Make, validator: Any) -> None:
+    own = Settings(limits={"BN404": {"mean_shift": 0.4}, "BN403": {"max_gap": math.inf}})
+    audit = conclude(description(part([batch_norm()])), own, [])
+    (found,) = document(make_report(audit))["artifacts"]
+    validator.validate(document(make_report(audit)))
+    assert found["limits"] == {"BN403": {"max_gap": "Infinity"}, "BN404": {"mean_shift": 0.4}}
+    assert found["looked"] is True

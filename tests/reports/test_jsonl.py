@@ -19,6 +19,7 @@ from bnaudit.reports.jsonl import RENDERER
 from bnaudit.results import Acceptance, Audit, Question, Report, Severity, Unaudited
 
 Make = Callable[..., Report]
+LIMITS = {"BN404": {"mean_shift": 0.4}, "BN403": {"max_gap": float("inf")}}
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +57,9 @@ def test_each_artifact_is_a_line_in_the_order_of_the_report(
 def test_findings_and_verdicts_are_those_of_the_json_report(make_report: Make, faulty: Audit) -> None:
     acceptance = Acceptance(source="bnaudit.toml: accept[0]", rule="BN1", reason="known", until="2027-01-31")
     accepted = replace(faulty.findings[0], acceptance=acceptance)
-    report = make_report(replace(faulty, findings=(accepted, *faulty.findings[1:]), required=(Question.BUFFERS,)))
+    report = make_report(
+        replace(faulty, findings=(accepted, *faulty.findings[1:]), required=(Question.BUFFERS,), limits=LIMITS)
+    )
     (line,) = written(report)
     (whole,) = json.loads(JSON.render(report, View()))["artifacts"]
     same = (
@@ -66,14 +69,16 @@ def test_findings_and_verdicts_are_those_of_the_json_report(make_report: Make, f
         "size",
         "fail_on",
         "required",
+        "limits",
+        "looked",
         "verdicts",
         "findings",
         "failed",
         "run_failed",
     )
     assert [line[field] for field in same] == [whole[field] for field in same]
-    assert line["gaps"] == len(whole["gaps"]) == 1
-    assert line["skipped"] == [skipped["rule"] for skipped in whole["skipped"]]
+    assert line["unread_parts"] == len(whole["gaps"]) == 1
+    assert line["skipped_rules"] == [skipped["rule"] for skipped in whole["skipped"]]
 
 
 def test_every_sample_fits_the_schema(validator: Any) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from bnaudit.html.charts.picture import SHAPES, Mark, Standing, shown
@@ -55,21 +56,35 @@ def along_layers(
         return inline(Drawn(figure, names, titles), key, label)
 
 
-def one_below_the_other(key: str, label: str, marks: Sequence[Mark], scale: Scale, limit: tuple[float, str]) -> Markup:
-    """Marks with their names at the left; the scale runs from left to right."""
+def one_below_the_other(
+    key: str, label: str, marks: Sequence[Mark], scale: Scale, limits: Sequence[tuple[float, str]]
+) -> Markup:
+    """Marks with their names at the left, each with its limit and the words for it; the scale runs to the right."""
     with style(key):
         figure, axes = _figure(height=66 + 24 * len(marks), bottom=32, left=190, top=24)
         _frame(axes, scale, across=True)
         axes.set_ylim(len(marks) - 0.4, -0.6)
-        at = scale.place(limit[0])
-        axes.plot([at, at], [-0.6, len(marks) - 0.4], color=COLORS["failed"], lw=1.2, dashes=(5, 3), clip_on=False)
-        axes.text(at, -0.75, limit[1], ha="center", va="bottom", color=COLORS["failed"])
+        for (limit, words), first, last in _runs(limits):
+            at = scale.place(limit)
+            axes.plot([at, at], [first - 0.6, last + 0.6], color=COLORS["failed"], lw=1.2, dashes=(5, 3), clip_on=False)
+            if first:
+                axes.annotate(words, (at, first), (4, 0), textcoords="offset points", color=COLORS["failed"])
+            else:
+                axes.text(at, -0.75, words, ha="center", va="bottom", color=COLORS["failed"])
         axes.set_yticks(range(len(marks)), [f"@{position}@" for position in range(len(marks))], ha="right")
         start = scale.ends[0]
         for position, mark in enumerate(marks):
             axes.plot([start, scale.place(mark.value)], [position] * 2, color=COLORS["rule"], lw=1.5, clip_on=False)
         titles = _points(axes, marks, [(scale.place(mark.value), y) for y, mark in enumerate(marks)])
         return inline(Drawn(figure, [mark.name for mark in marks], titles), key, label)
+
+
+def _runs(limits: Sequence[tuple[float, str]]) -> Iterator[tuple[tuple[float, str], int, int]]:
+    """Each limit that is one with the first and the last of the marks in a row that have it."""
+    for limit, places in groupby(range(len(limits)), key=lambda place: limits[place]):
+        row = list(places)
+        if math.isfinite(limit[0]):
+            yield limit, row[0], row[-1]
 
 
 def _figure(height: float, bottom: float, left: float, top: float = 14) -> tuple[Figure, Axes]:

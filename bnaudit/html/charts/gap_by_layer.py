@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from bnaudit.gap_limits import moved, used_in_eval
+from bnaudit.gap_limits import StatisticsLimits, moved, used_in_eval
 from bnaudit.html.charts.drawing import along_layers
+from bnaudit.html.charts.limits import OWN, Limits, limit_of, statistics_limits
 from bnaudit.html.charts.picture import Mark, Picture, Plain, Standing, Table, legend, named, shown
 from bnaudit.html.charts.received_statistics import ORDER
 from bnaudit.html.charts.scales import linear
@@ -47,14 +48,15 @@ class Moving(NamedTuple):
         return math.isfinite(self.total)
 
 
-def gap_by_layer(measured: Measured | None, prefix: str) -> Picture | Plain | None:
+def gap_by_layer(measured: Measured | None, prefix: str, limits: Limits = OWN) -> Picture | Plain | None:
     """The picture; in words where no layer moves more than sampling explains; None where no gap was measured."""
     if measured is None or not measured.of(Gap):
         return None
     layers = sorted(used_in_eval(measured), key=lambda each: each.position)
     if not layers:
         return None
-    said = gap_words(measured.of(Gap)[-1])
+    said = gap_words(measured.of(Gap)[-1], limit_of(limits, "BN403", "max_gap", math.inf))
+    judged_by = statistics_limits(limits)
     moving = [moves(each) for each in layers]
     total = sum(each.total for each in moving)
     if not math.isfinite(total):
@@ -63,7 +65,7 @@ def gap_by_layer(measured: Measured | None, prefix: str) -> Picture | Plain | No
     if not total:
         return Plain(TITLE, f"{said} No layer's statistics are further off than sampling explains.")
     marks = tuple(
-        Mark(each.layer, math.sqrt(part.total), _standing(each), _words(part, total))
+        Mark(each.layer, math.sqrt(part.total), _standing(each, judged_by), _words(part, total))
         for each, part in zip(layers, moving, strict=True)
     )
     most = max(marks, key=lambda mark: mark.value)
@@ -113,13 +115,14 @@ def moves(each: LayerStatistics) -> Moving:
     return Moving(mean, (deviation - 1) ** 2)
 
 
-def gap_words(gap: Gap) -> str:
-    """The gap of the outputs in a sentence."""
+def gap_words(gap: Gap, allowed: float = math.inf) -> str:
+    """The gap of the outputs in a sentence, with the largest that is allowed where there is one."""
     against = "more than" if gap.systematic > gap.noise else "no more than"
     flips = f", {gap.flips} of {gap.decisions} decisions flip" if gap.flips else ""
+    limit = f"; the limit is {number(allowed)}" if math.isfinite(allowed) else ""
     return (
         f"Training and eval mode differ by {number(gap.systematic)} of the outputs' spread, {against} the "
-        f"{number(gap.noise)} that companions alone explain{flips}."
+        f"{number(gap.noise)} that companions alone explain{flips}{limit}."
     )
 
 
@@ -130,6 +133,6 @@ def _words(part: Moving, total: float) -> str:
     )
 
 
-def _standing(each: LayerStatistics) -> Standing:
-    judged = moved(each)
+def _standing(each: LayerStatistics, limits: StatisticsLimits) -> Standing:
+    judged = moved(each, limits)
     return Standing.BEYOND if judged.proved else Standing.OPEN if judged.open else Standing.WITHIN

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from bnaudit.gap_limits import Evidence, StatisticsLimits, moved, used_in_eval
 from bnaudit.html.charts.drawing import along_layers
+from bnaudit.html.charts.limits import drawn, errors_text, statistics_limits
 from bnaudit.html.charts.picture import Mark, Picture, Standing, Table, legend, named, shown
 from bnaudit.html.charts.scales import logarithmic
 from bnaudit.measurement import LayerStatistics
@@ -14,7 +15,7 @@ from bnaudit.results import Audit
 from bnaudit.terminal.amounts import number, plural
 
 ORDER = "in order of execution"
-_LIMITS = StatisticsLimits()
+_LARGEST_LOG = 40.0
 _STANDINGS = {Evidence.WITHIN: Standing.WITHIN, Evidence.BEYOND: Standing.BEYOND, Evidence.TOO_FEW: Standing.OPEN}
 _WORDS = {
     Standing.WITHIN: "within the limit, or no more than sampling explains",
@@ -30,25 +31,26 @@ def statistics_pictures(audit: Audit, prefix: str) -> Iterable[Picture]:
     if audit.measured and found:
         used = {each.layer for each in used_in_eval(audit.measured)}
         synthetic = " The inputs were synthetic: sizes say little." if audit.measured.synthetic else ""
-        yield _mean(found, used, prefix, synthetic)
-        yield _variance(found, used, prefix, synthetic)
+        limits = statistics_limits(audit.limits)
+        yield _mean(found, used, limits, prefix, synthetic)
+        yield _variance(found, used, limits, prefix, synthetic)
 
 
-def _mean(found: list[LayerStatistics], used: set[str], prefix: str, remark: str) -> Picture:
+def _mean(found: list[LayerStatistics], used: set[str], limits: StatisticsLimits, prefix: str, remark: str) -> Picture:
+    limit, errors = limits.mean_shift, errors_text(limits.errors)
     marks = tuple(
         Mark(
             each.layer,
             each.mean_shift,
-            _standing(each, used, moved(each).mean),
-            f"mean {number(each.mean_shift)} stored sd off, 4 standard errors {number(4 * each.mean_error)}",
-            error=4 * each.mean_error,
+            _standing(each, used, moved(each, limits).mean),
+            f"mean {number(each.mean_shift)} stored sd off, {errors} {number(limits.errors * each.mean_error)}",
+            error=limits.errors * each.mean_error,
         )
         for each in found
     )
-    limit = _LIMITS.mean_shift
     title = "Mean: received against stored"
     summary = _summary(marks, f"the limit of {number(limit)}", "shift", " stored sd")
-    scale = logarithmic([mark.value for mark in marks], [limit, *(m.error for m in marks if m.error)])
+    scale = logarithmic([limit, *(mark.value for mark in marks)], [m.error for m in marks if m.error])
     rows = tuple(
         (each.position + 1, each.layer or "(root)", each.mean_shift, each.mean_error, mark.standing.value, each.samples)
         for each, mark in zip(found, marks, strict=True)
@@ -58,9 +60,14 @@ def _mean(found: list[LayerStatistics], used: set[str], prefix: str, remark: str
         title,
         "Each mark is a layer in order of execution; its height is how far the mean of what it receives is from its "
         "running mean, in stored standard deviations (root mean square over channels), and the short line is what "
-        f"4 standard errors explain.{remark}",
+        f"{errors} {_explain(limits)}.{remark}",
         along_layers(
-            f"{prefix}-mean-shift", f"{title}. {summary}", marks, scale, order=ORDER, limit=(limit, f"limit {limit:g}")
+            f"{prefix}-mean-shift",
+            f"{title}. {summary}",
+            marks,
+            scale,
+            order=ORDER,
+            limit=drawn(limit, f"limit {limit:g}"),
         ),
         summary,
         legend(marks, _WORDS),
@@ -68,21 +75,23 @@ def _mean(found: list[LayerStatistics], used: set[str], prefix: str, remark: str
     )
 
 
-def _variance(found: list[LayerStatistics], used: set[str], prefix: str, remark: str) -> Picture:
+def _variance(
+    found: list[LayerStatistics], used: set[str], limits: StatisticsLimits, prefix: str, remark: str
+) -> Picture:
+    limit, errors = limits.variance_ratio, errors_text(limits.errors).replace("standard ", "")
     marks = tuple(
         Mark(
             each.layer,
             each.variance_ratio,
-            _standing(each, used, moved(each).variance),
+            _standing(each, used, moved(each, limits).variance),
             f"variance off by a factor {number(each.variance_ratio)}",
-            error=_factor(each.log_variance_error),
+            error=_factor(each.log_variance_error, limits.errors),
         )
         for each in found
     )
-    limit = _LIMITS.variance_ratio
     title = "Variance: received against stored"
     summary = _summary(marks, f"the limit of {number(limit)}", "factor", "")
-    scale = logarithmic([mark.value for mark in marks], [1.0, limit, *(m.error for m in marks if m.error)])
+    scale = logarithmic([limit, *(mark.value for mark in marks)], [1.0, *(m.error for m in marks if m.error)])
     rows = tuple(
         (each.position + 1, each.layer or "(root)", each.variance_ratio, each.log_variance_error, mark.standing.value)
         for each, mark in zip(found, marks, strict=True)
@@ -91,9 +100,14 @@ def _variance(found: list[LayerStatistics], used: set[str], prefix: str, remark:
         "variance-ratio",
         title,
         "The height is the factor between the variance of what a layer receives and its running variance, either way "
-        f"(median over channels); 1 is equal, and the short line is what 4 errors explain.{remark}",
+        f"(median over channels); 1 is equal, and the short line is what {errors} {_explain(limits)}.{remark}",
         along_layers(
-            f"{prefix}-variance", f"{title}. {summary}", marks, scale, order=ORDER, limit=(limit, f"limit {limit:g}")
+            f"{prefix}-variance",
+            f"{title}. {summary}",
+            marks,
+            scale,
+            order=ORDER,
+            limit=drawn(limit, f"limit {limit:g}"),
         ),
         summary,
         legend(marks, _WORDS),
@@ -105,9 +119,13 @@ def _standing(each: LayerStatistics, used: set[str], evidence: Evidence) -> Stan
     return _STANDINGS[evidence] if each.layer in used else Standing.UNUSED
 
 
-def _factor(error: float | None) -> float | None:
-    """What 4 errors of the logarithm are as a factor; None beyond what is worth drawing."""
-    return math.exp(4 * error) if error is not None and error < 10 else None
+def _explain(limits: StatisticsLimits) -> str:
+    return "explains" if limits.errors == 1 else "explain"
+
+
+def _factor(error: float | None, errors: float) -> float | None:
+    """What so many errors of the logarithm are as a factor; None beyond what is worth drawing."""
+    return math.exp(errors * error) if error is not None and errors * error < _LARGEST_LOG else None
 
 
 def _summary(marks: tuple[Mark, ...], limit: str, what: str, unit: str) -> str:

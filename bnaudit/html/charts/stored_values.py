@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from bnaudit.arithmetic import PYTORCH_EPS
 from bnaudit.html.charts.drawing import along_layers
+from bnaudit.html.charts.limits import OWN, Limits, drawn, limit_of
 from bnaudit.html.charts.picture import Mark, Picture, Plain, Standing, Table, legend
 from bnaudit.html.charts.scales import logarithmic
 from bnaudit.html.layer_rows import LayerRow
@@ -44,37 +45,44 @@ class Gain(NamedTuple):
     """Epsilon is not in the artifact: PyTorch's default was taken."""
 
 
-def stored_pictures(rows: Sequence[LayerRow], prefix: str) -> Iterable[Picture | Plain]:
+def stored_pictures(rows: Sequence[LayerRow], prefix: str, limits: Limits = OWN) -> Iterable[Picture | Plain]:
     """The pictures of what is stored, and in words what all layers have alike."""
-    for make in (_residual, _counters, _gains):
-        found = make(rows, prefix)
+    limit = limit_of(limits, "BN105", "share", INITIAL_LIMIT)
+    for found in (_residual(rows, prefix, limit), _counters(rows, prefix), _gains(rows, prefix)):
         if found is not None:
             yield found
 
 
-def _residual(rows: Sequence[LayerRow], prefix: str) -> Picture | Plain | None:
+def _residual(rows: Sequence[LayerRow], prefix: str, limit: float) -> Picture | Plain | None:
     shares = [(row, row.residual) for row in rows if row.residual is not None]
     title = "Initial statistics left"
     if not shares:
         return None
     assumed = any(row.assumed for row, _ in shares)
     taken = " Where the file does not say the momentum, 0.1 is taken." if assumed else ""
-    if max(value for _, value in shares) < _FLOOR:
+    if max(value for _, value in shares) < min(_FLOOR, limit):
         return Plain(title, f"below 0.01 % in all {plural(len(shares), 'layer')} that count their batches.{taken}")
     marks = tuple(
         Mark(row.name, value * 100, _standing(row, _RESIDUAL_RULES), f"{share(value)} is initial", row.part)
         for row, value in shares
     )
-    above = sum(value >= INITIAL_LIMIT for _, value in shares)
+    above = sum(value >= limit for _, value in shares)
     summary = f"Largest share {share(max(value for _, value in shares))}; {above} of {plural(len(shares), 'layer')} "
-    summary += f"at or above {INITIAL_LIMIT * 100:.0f} %."
-    scale = logarithmic([mark.value for mark in marks], [INITIAL_LIMIT * 100], floor=_FLOOR * 100, unit=" %")
+    summary += f"at or above {limit * 100:g} %."
+    scale = logarithmic([limit * 100, *(mark.value for mark in marks)], floor=_FLOOR * 100, unit=" %")
     return Picture(
         "initial",
         title,
         "The share of the initial mean 0 and variance 1 that is still in a layer's running statistics, (1 − momentum) "
         f"to the power of its counter; less is better.{taken}",
-        along_layers(f"{prefix}-initial", f"{title}. {summary}", marks, scale, order=ORDER, limit=(5.0, "limit 5 %")),
+        along_layers(
+            f"{prefix}-initial",
+            f"{title}. {summary}",
+            marks,
+            scale,
+            order=ORDER,
+            limit=drawn(limit * 100, f"limit {limit * 100:g} %"),
+        ),
         summary,
         legend(marks, _FOUND),
         _table(rows, ("initial left",), lambda row: None if row.residual is None else (row.residual,)),
