@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from bnaudit.available_memory import available_bytes
 from bnaudit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ _FEW = 16
 """Pieces of work below which starting processes costs more than it saves."""
 _MOST = 16
 """Processes beyond which one that collects the results cannot follow, and memory is used for nothing."""
+_MEMORY = 1 << 30
+"""Bytes for each: one that runs a small model with torch takes half of that."""
 _LIMIT = 30 if os.name == "nt" else 256
 """Processes at most, whoever asks: Windows waits for 63 handles, two for each."""
 _STARTS = 3
@@ -49,9 +52,11 @@ class Piece(Generic[S, C]):
 
 
 def default_jobs(pieces: int) -> int:
-    """How many processes suit this many pieces of work on the CPUs that this process may use."""
+    """How many processes suit this many pieces of work, the CPUs that this process may use, and the memory there is."""
     if pieces < _FEW:
         return 1
+    memory = available_bytes()
+    most = _MOST if memory is None else min(memory // _MEMORY, _MOST)
     count = getattr(os, "process_cpu_count", None)
     if count is not None:
         cpus = count()
@@ -59,7 +64,7 @@ def default_jobs(pieces: int) -> int:
         cpus = len(os.sched_getaffinity(0))
     else:
         cpus = os.cpu_count()
-    return max(min(cpus or 1, _MOST), 1)
+    return max(min(cpus or 1, most), 1)
 
 
 def results(

@@ -13,6 +13,7 @@ import numpy as np
 import pool_tasks
 import pytest
 
+from bnaudit import worker_pool
 from bnaudit.errors import UsageError
 from bnaudit.worker_pool import Piece, default_jobs, results
 
@@ -143,9 +144,17 @@ def test_a_script_without_a_guard_is_told_what_to_do(tmp_path: Path) -> None:
 
 
 def test_few_pieces_get_one_job_and_many_a_job_per_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_pool, "available_bytes", lambda: None)
     monkeypatch.setattr(os, "process_cpu_count", lambda: 6, raising=False)
     assert [default_jobs(pieces) for pieces in (0, 1, 15, 16, 5000)] == [1, 1, 1, 6, 6]
     monkeypatch.setattr(os, "process_cpu_count", lambda: 128)
     assert default_jobs(5000) == 16
     monkeypatch.setattr(os, "process_cpu_count", lambda: None)
     assert default_jobs(5000) == 1
+
+
+def test_little_memory_gets_few_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "process_cpu_count", lambda: 8, raising=False)
+    for gibibytes, jobs in ((64, 8), (3, 3), (0, 1)):
+        monkeypatch.setattr(worker_pool, "available_bytes", lambda size=gibibytes: size << 30)
+        assert default_jobs(100) == jobs
