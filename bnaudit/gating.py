@@ -57,7 +57,7 @@ def gate(order: Order) -> int:
     targets = _targets(policy, order)
     check_not_models(places, targets.paths)
     accepted = _baseline(policy)
-    if (lines := _streamed(places)) is not None and not _is_live(targets, order):
+    if (lines := _streamed(places)) is not None and not _is_live(policy, order):
         return _gate_streaming(policy, targets, order, accepted, lines)
     if order.resume:
         what = "--resume goes on with a file of results"
@@ -124,29 +124,26 @@ def _tell_baseline(report: Report, path: Path) -> None:
 def _targets(policy: Policy, order: Order) -> Targets:
     given: Sequence[str | Path] = order.paths or policy.paths
     if not given:
-        if order.typed.get("model") is None:
+        if not _is_live(policy, order):
             raise UsageError("there is nothing to audit", remedy=_NOTHING)
         return Targets((), (), 0)
-    targets = expand(given, policy.settings(None).caps)
-    named = {Path(path).resolve() for path in given}
-    kept = tuple(path for path in targets.paths if path.resolve() in named or not policy.excludes(path))
-    return targets._replace(paths=kept)
+    return expand(given, policy.settings(None).caps, policy.excludes, policy.sections_for)
 
 
 def _baseline(policy: Policy) -> tuple[Acceptance, ...]:
     return read_baseline(policy.baseline) if policy.baseline is not None else ()
 
 
-def _is_live(targets: Targets, order: Order) -> bool:
-    """A model of the command line, and no file."""
-    return not (targets.paths or targets.missing or order.paths) and order.typed.get("model") is not None
+def _is_live(policy: Policy, order: Order) -> bool:
+    """A model of the command line, and no file: of settings that name files which are gone, nothing is left to pass."""
+    return not (order.paths or policy.names_artifacts) and order.typed.get("model") is not None
 
 
 def _audited(policy: Policy, targets: Targets, order: Order, accepted: tuple[Acceptance, ...]) -> Report:
     settings_for = _SettingsFor(policy, accepted)
     rule_names(settings_for(None))  # a rule that does not exist is told before anything is read
     with stdout_kept_clean(), ProgressBar() as bar:
-        if _is_live(targets, order):
+        if _is_live(policy, order):
             return report_of(examine_live(settings_for(None), bar), settings_for(None))
         jobs = order.jobs or default_jobs(len(targets.paths))
         return audit_targets(targets, settings_for, bar, jobs)
@@ -189,15 +186,16 @@ class _SettingsFor:
         for each in accepted:
             literal = re.sub(r"\[([*?[])\]", r"\1", each.artifact)
             if escape(literal) == each.artifact:
-                place = Path(os.path.normpath(Path(each.root, literal)))  # `--baseline ../b.json` has a root with `..`
-                self._of_path.setdefault(place, []).append(each)
+                for root in dict.fromkeys((each.root, os.path.realpath(each.root))):
+                    place = Path(os.path.normpath(Path(root, literal)))  # `--baseline ../b.json` has a root with `..`
+                    self._of_path.setdefault(place, []).append(each)
             else:
                 self._everywhere.append(each)
         self._made: dict[int, tuple[Settings, Settings]] = {}
 
     def __call__(self, path: Path | None) -> Settings:
         settings = self._policy.settings(path)
-        own = self._own(path.absolute()) if path is not None else []
+        own = self._own(path if path is not None else _live(settings))
         if own:
             return replace(settings, accept=(*settings.accept, *self._everywhere, *own))
         if id(settings) not in self._made:
@@ -205,9 +203,16 @@ class _SettingsFor:
             self._made[id(settings)] = (settings, every)  # the first is kept alive, so that its id stays its own
         return self._made[id(settings)][1]
 
-    def _own(self, path: Path) -> list[Acceptance]:
-        """Of the file, and of folders that it is in."""
-        if not self._of_path:
+    def _own(self, path: Path | None) -> list[Acceptance]:
+        """Of the file, and of folders that it is in, by the names that they have and by those of what they link to."""
+        if not self._of_path or path is None:
             return []
-        path = Path(os.path.normpath(path))
-        return [each for place in (path, *path.parents) for each in self._of_path.get(place, ())]
+        named, real = Path(os.path.normpath(path.absolute())), Path(os.path.realpath(path))
+        places = dict.fromkeys((named, *named.parents, real, *real.parents))
+        found = (each for place in places for each in self._of_path.get(place, ()))
+        return list({id(each): each for each in found}.values())
+
+
+def _live(settings: Settings) -> Path | None:
+    """What a baseline calls a live model by: its code, as it is written."""
+    return Path(settings.run.model) if isinstance(settings.run.model, str) else None

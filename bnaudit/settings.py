@@ -82,7 +82,9 @@ def _fits(each: Acceptance, id: str, layer: str | None, fingerprint: str, artifa
     if not id.startswith(each.rule) or (each.fingerprint and each.fingerprint != fingerprint):
         return False
     names = {layer, strip_wrappers(layer)} if layer is not None else {""}
-    return any(fnmatchcase(name, each.layer) for name in names) and is_at(artifact, each.artifact, each.root)
+    if not any(fnmatchcase(name, each.layer) for name in names):
+        return False
+    return is_at(artifact, each.artifact, each.root) or is_at_its_place(artifact, each.artifact, each.root)
 
 
 def is_at(artifact: str, pattern: str, root: str) -> bool:
@@ -97,6 +99,12 @@ def is_at(artifact: str, pattern: str, root: str) -> bool:
         below = str(path)
     name, pattern = below.replace(os.sep, "/"), pattern.rstrip("/").removeprefix("./")
     return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}/*")
+
+
+def is_at_its_place(artifact: str, pattern: str, root: str) -> bool:
+    """The same, for the path that links lead to, below the place of the folder: `/tmp` is itself a link somewhere."""
+    real, place = os.path.realpath(artifact), os.path.realpath(root)
+    return (real, place) != (artifact, root) and is_at(real, pattern, place)
 
 
 def check_selectors(selectors: Iterable[str], ids: Iterable[str]) -> tuple[str, ...]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from bnaudit.caps import Caps
-from bnaudit.errors import BnauditError, NotAModelError, UnreadableError
+from bnaudit.errors import BnauditError, NotAModelError, UnreadableError, UsageError
 from bnaudit.formats import Candidate, formats, identify
 from bnaudit.reading.byte_source import ByteSource
 from bnaudit.results import Unaudited
+
+_MOST_NAMES = 8
+"""Under which one folder is searched."""
 
 
 class Targets(NamedTuple):
@@ -27,31 +30,52 @@ class Targets(NamedTuple):
     """Those of `paths` that were found in a folder and whose names do not say model either."""
 
 
-def expand(paths: Iterable[str | Path], caps: Caps) -> Targets:
-    """Files stay, patterns are matched, folders are searched for models at any depth."""
-    found: dict[Path, Path] = {}
+def expand(
+    paths: Iterable[str | Path],
+    caps: Caps,
+    leaves_out: Callable[[Path], bool] = lambda path: False,
+    about: Callable[[Path], object] = lambda path: None,
+) -> Targets:
+    """Files stay, patterns are matched, folders are searched for models at any depth.
+
+    What is met, and not named, may be left out. A file with several names, through links, is one target under the
+    first of them; where what holds for it (`about`) differs from name to name, it is a target under each.
+    Raises UsageError for a path that is empty.
+    """
+    found: dict[Path, list[Path]] = {}
     missing: list[Unaudited] = []
     unnamed: set[Path] = set()
     others = 0
     suffixes = tuple(suffix for entry in formats() for suffix in entry.suffixes)
-    for path in _matched(paths, missing):
+
+    def add(path: Path) -> None:
+        names = found.setdefault(_real(path), [])
+        if path not in names and not (names and about(path) in map(about, names)):
+            names.append(path)
+
+    for path in _matched(paths, missing, leaves_out):
         if path.is_dir() and not _is_model(path, caps):
-            for inner in _walk(path, caps):
+            for inner in _walk(path, caps, leaves_out, missing):
                 says_model = inner.is_dir() or inner.name.lower().endswith(suffixes)
                 if says_model or _is_model(inner, caps):
-                    found.setdefault(_real(inner), inner)
+                    add(inner)
                     unnamed.update(() if says_model else (inner,))
                 else:
                     others += 1
         else:
-            found.setdefault(_real(path), path)
+            add(path)
             unnamed.discard(path)
-    return Targets(tuple(found.values()), tuple(missing), others, frozenset(unnamed))
+    every = tuple(path for names in found.values() for path in names)
+    return Targets(every, tuple(missing), others, frozenset(unnamed))
 
 
-def _matched(paths: Iterable[str | Path], missing: list[Unaudited]) -> Iterator[Path]:
+def _matched(
+    paths: Iterable[str | Path], missing: list[Unaudited], leaves_out: Callable[[Path], bool]
+) -> Iterator[Path]:
     for given in paths:
         path = Path(given)
+        if not str(given).strip():  # an empty path is the working directory, which nobody meant
+            raise UsageError("a path is empty", remedy="check the variable that it comes from")
         if os.path.lexists(path):
             yield path
             continue
@@ -59,7 +83,7 @@ def _matched(paths: Iterable[str | Path], missing: list[Unaudited]) -> Iterator[
         if not matches:
             what = "matches no file" if _is_pattern(str(given)) else "does not exist"
             missing.append(Unaudited(path=str(given), why=f"{given} {what}: check the path", error=True))
-        yield from matches
+        yield from (match for match in matches if not leaves_out(match))
 
 
 def _glob(pattern: str) -> list[Path]:
@@ -81,15 +105,30 @@ def _real(path: Path) -> Path:
         return path.absolute()
 
 
-def _walk(folder: Path, caps: Caps) -> Iterator[Path]:
-    """Every file, and every folder that is one model."""
-    for here, inner, files in os.walk(folder):
-        whole = [name for name in sorted(inner) if _is_model(Path(here, name), caps)]
+def _walk(folder: Path, caps: Caps, leaves_out: Callable[[Path], bool], missing: list[Unaudited]) -> Iterator[Path]:
+    """Every file, and every folder that is one model. Links to folders are followed, but not up and not round."""
+
+    def unlisted(error: OSError) -> None:
+        why = f"the folder {error.filename} cannot be listed, {error.strerror}: check its permissions"
+        missing.append(Unaudited(path=str(error.filename), why=why, error=True))
+
+    names: dict[Path, int] = {}
+    for here, inner, files in os.walk(folder, followlinks=True, onerror=unlisted):
+        inner[:] = sorted(name for name in inner if not leaves_out(Path(here, name)))
+        whole = [name for name in inner if _is_model(Path(here, name), caps)]
         for name in whole:
             yield Path(here, name)
         # A folder that is one model is not searched again; version control and environments hold no models.
-        inner[:] = sorted(name for name in inner if name not in whole and not name.startswith("."))
-        yield from (Path(here, name) for name in sorted(files))
+        inner[:] = [name for name in inner if name not in whole and not name.startswith(".")]
+        inner[:] = [name for name in inner if _leads_on(Path(here, name), names)]
+        yield from (path for name in sorted(files) if not leaves_out(path := Path(here, name)))
+
+
+def _leads_on(folder: Path, names: dict[Path, int]) -> bool:
+    """Whether to enter it: not through a link to where it stands, and under few names, since links may multiply."""
+    real, holder = _real(folder), _real(folder.parent)
+    names[real] = names.get(real, 0) + 1
+    return real != holder and real not in holder.parents and names[real] <= _MOST_NAMES
 
 
 def _is_model(path: Path, caps: Caps) -> bool:

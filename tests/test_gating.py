@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -168,3 +169,92 @@ def test_a_baseline_holds_for_its_own_file_patterns_and_folders(folder: Path) ->
         for outputs in ((), ("jsonl=results.jsonl",)):
             (folder / "results.jsonl").unlink(missing_ok=True)
             assert gate(order("models", typed={"baseline": "base.json"}, outputs=outputs)) == code, pattern
+
+
+LINKS = pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+
+
+@LINKS
+def test_a_model_whose_link_leads_nowhere_does_not_pass_because_a_section_names_it(folder: Path) -> None:
+    (folder / "models" / "served.pt").symlink_to("gone.pt")
+    (folder / "bnaudit.toml").write_text(
+        '[files."models/state_dict.pt"]\n[files."models/served.pt"]\nrequire = "buffers"\n', encoding="utf-8"
+    )
+    assert gate(order()) == 2
+
+
+@LINKS
+@pytest.mark.parametrize("named", ["models/state_dict.pt", "latest.pt", "linked/state_dict.pt"])
+def test_what_is_required_of_a_model_is_required_under_every_name_of_it(folder: Path, named: str) -> None:
+    (folder / "latest.pt").symlink_to("models/state_dict.pt")
+    (folder / "linked").symlink_to("models", target_is_directory=True)
+    (folder / "bnaudit.toml").write_text('[files."models/state_dict.pt"]\nrequire = "all"\n', encoding="utf-8")
+    assert gate(order(named)) == 3
+
+
+@LINKS
+@pytest.mark.parametrize("section", ["archive/old.pt", "models/served.pt"])
+def test_of_two_names_of_a_model_neither_hides_what_is_required_of_the_other(folder: Path, section: str) -> None:
+    (folder / "models" / "nan_variance.pt").unlink()
+    (folder / "archive").mkdir()
+    shutil.copy(Path(SAMPLES, HEALTHY), folder / "archive" / "old.pt")
+    (folder / "models" / "served.pt").symlink_to("../archive/old.pt")
+    settings = f'paths = ["archive", "models"]\n[files."{section}"]\nrequire = "all"\n'
+    (folder / "bnaudit.toml").write_text(settings, encoding="utf-8")
+    assert gate(order()) == 3
+
+
+@LINKS
+def test_a_model_that_is_left_out_under_one_name_is_audited_under_another(folder: Path) -> None:
+    (folder / "archive").mkdir()
+    (folder / "models" / "nan_variance.pt").rename(folder / "archive" / "old.pt")
+    (folder / "models" / "served.pt").symlink_to("../archive/old.pt")
+    (folder / "bnaudit.toml").write_text('paths = ["."]\nexclude = ["archive", "*.npz"]\n', encoding="utf-8")
+    assert gate(order()) == 1
+
+
+@LINKS
+def test_an_accepted_finding_is_accepted_under_every_name_of_its_file(folder: Path) -> None:
+    create_baseline(order("models"), "base.json", overwrite=False, reason="known")
+    (folder / "latest.pt").symlink_to("models/nan_variance.pt")
+    assert gate(order("latest.pt", typed={"baseline": "base.json"})) == 0
+    (folder / "here").symlink_to(".", target_is_directory=True)
+    assert gate(order("models", typed={"baseline": "here/base.json"})) == 0
+    text = '[[accept]]\nrule = "BN106"\nfile = "models/*.pt"\nreason = "known"\n'
+    (folder / "bnaudit.toml").write_text(text, encoding="utf-8")
+    assert gate(order("latest.pt")) == 0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    ['paths = ["models"]\nexclude = ["models/*"]\n', '[files."models/*"]\nseed = 1\n', 'paths = ["empty"]\n'],
+)
+def test_a_live_model_does_not_stand_in_for_files_that_are_gone(folder: Path, settings: str) -> None:
+    (folder / "empty").mkdir()
+    if "files" in settings:
+        shutil.rmtree(folder / "models")
+        (folder / "models").mkdir()
+        (folder / "models" / "readme.txt").write_text("none left", encoding="utf-8")
+    (folder / "bnaudit.toml").write_text(settings, encoding="utf-8")
+    asked = order(typed={"model": "digits.py:build_group_norm", "require": ["buffers"]})
+    try:
+        assert gate(asked) == 3
+    except UsageError as error:
+        assert "nothing to audit" in str(error)
+
+
+def test_the_findings_of_a_live_model_are_accepted_by_a_baseline(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = (
+        "from torch import nn\n\n\ndef build():\n    net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4))\n"
+        "    net[1].running_var.fill_(float('nan'))\n    return net\n"
+    )
+    (folder / "net.py").write_text(code, encoding="utf-8")
+    live = {"model": "net.py:build", "require": ["buffers"]}
+    assert gate(order(typed=live)) == 1
+    create_baseline(order(typed=live), "base.json", overwrite=False, reason="known")
+    capsys.readouterr()
+    assert gate(order(typed={**live, "baseline": "base.json"})) == 0
+    gate(order("models/state_dict.pt", typed={"baseline": "base.json"}))
+    assert "fits no" not in capsys.readouterr().out

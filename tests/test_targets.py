@@ -9,6 +9,7 @@ import pytest
 
 import bnaudit
 from bnaudit.caps import Caps
+from bnaudit.errors import UsageError
 from bnaudit.targets import Targets, expand
 
 SAMPLES = Path(__file__).parent.parent / "sample_models" / "healthy"
@@ -88,3 +89,52 @@ def test_links_that_go_round_or_nowhere_end(folder: Path) -> None:
     (folder / "gone.pt").symlink_to(folder / "gone_too.pt")
     names = sorted(path.name for path in targets(folder).paths)
     assert names == ["a.pt", "b.onnx", "gone.pt", "hf", "self.pt"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+def test_folders_are_searched_through_links_but_not_upwards(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    store = tmp_path_factory.mktemp("store")
+    shutil.copy(SAMPLES / "state_dict.pt", store / "linked.pt")
+    (folder / "current").symlink_to(store, target_is_directory=True)
+    (folder / "deep" / "up").symlink_to(folder, target_is_directory=True)
+    (store / "beside").symlink_to(folder / "deep", target_is_directory=True)
+    names = sorted(path.name for path in targets(folder).paths)
+    assert names == ["a.pt", "b.onnx", "hf", "linked.pt"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+def test_a_file_is_a_target_under_each_name_for_which_something_else_holds(folder: Path) -> None:
+    (folder / "served.pt").symlink_to(folder / "a.pt")
+    assert [path.name for path in targets(folder / "served.pt", folder / "a.pt").paths] == ["served.pt"]
+    both = expand([folder / "served.pt", folder / "a.pt"], Caps(), about=lambda path: path.name)
+    assert [path.name for path in both.paths] == ["served.pt", "a.pt"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+def test_what_is_left_out_under_one_name_is_found_under_another(folder: Path) -> None:
+    (folder / "served.pt").symlink_to(folder / "a.pt")
+    found = expand([folder], Caps(), lambda path: path.name in ("a.pt", "deep"))
+    assert [path.name for path in found.paths] == ["served.pt"]
+    assert expand([folder / "*.pt"], Caps(), lambda path: path.name == "a.pt").paths == (folder / "served.pt",)
+    assert expand([folder / "a.pt"], Caps(), lambda path: True).paths == (folder / "a.pt",), "it is named"
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scan = os.scandir
+
+    def denied(path: str | Path) -> object:
+        if Path(path).name == "er":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    (entry,) = targets(folder).missing
+    assert entry.error and "er cannot be listed, Permission denied" in entry.why
+
+
+@pytest.mark.parametrize("path", ["", "  "])
+def test_an_empty_path_is_not_the_working_directory(path: str) -> None:
+    with pytest.raises(UsageError, match="a path is empty"):
+        targets(path)

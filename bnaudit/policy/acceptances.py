@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from bnaudit.policy.artifact_paths import exists, is_pattern
+from bnaudit.policy.artifact_paths import concerns, exists, is_pattern
 from bnaudit.policy.coverage import Coverage, unescaped
 from bnaudit.policy.ran_rules import of_prefix, ran
 from bnaudit.results import Acceptance, Audit, Unmatched
-from bnaudit.settings import Settings, is_at
+from bnaudit.settings import Settings
 
 
 class Acceptances:
@@ -47,17 +47,19 @@ class Acceptances:
         for entry in self._entries:
             if id(entry) in self._fitting:
                 continue
-            if entry.artifact != "*" and not _exists(unescaped(entry.artifact), entry.root):
+            if entry.artifact != "*" and not _exists(_file(unescaped(entry.artifact)), entry.root):
                 yield _told(entry, "fits no file that exists", "take it away, or correct the path")
             elif id(entry) in self._judged - self._unknown and _covered(entry, coverage):
                 ended = f"expired on {entry.until} and " if entry.expired else ""
                 yield _told(entry, f"{ended}fits no finding", "take it away")
 
     def _about(self, artifact: str) -> Iterator[Acceptance]:
-        path = _absolute(Path(artifact))
-        for place in (path, *path.parents):
+        path, real = _absolute(Path(artifact)), Path(os.path.realpath(artifact))
+        for place in dict.fromkeys((path, *path.parents, real, *real.parents)):
             yield from self._by_path.get(place, ())
-        yield from (entry for entry in self._by_pattern if is_at(artifact, entry.artifact, entry.root))
+        for entry in self._by_pattern:
+            if concerns(Path(artifact), entry.artifact, Path(entry.root)):
+                yield entry
 
 
 def _fits(entry: Acceptance, audit: Audit) -> bool:
@@ -82,6 +84,14 @@ def _covered(entry: Acceptance, coverage: Coverage) -> bool:
 
 def _absolute(path: Path) -> Path:
     return Path(os.path.normpath(path.absolute()))
+
+
+def _file(pattern: str) -> str:
+    """Of a live model, the file or folder of its code."""
+    file, colon, name = pattern.rpartition(":")
+    if not colon or not name.isidentifier():
+        return pattern
+    return file if file.endswith(".py") else os.curdir
 
 
 @lru_cache(maxsize=4096)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bnaudit.policy.place import Place, nearest
-from bnaudit.settings import is_at
+from bnaudit.settings import is_at, is_at_its_place
 
 _MOST_ENTRIES = 100_000
 """Of folders that are looked through for a file that fits."""
@@ -19,6 +19,11 @@ _MOST_NAMES = 2_000
 def fits(path: Path, pattern: str, root: Path) -> bool:
     """Whether the path is the pattern's: by its name, as a shell pattern, or as what a folder holds."""
     return is_at(str(path), pattern, str(root)) or os.path.normpath(root / pattern) == str(path.absolute())
+
+
+def concerns(path: Path, pattern: str, root: Path) -> bool:
+    """Whether a pattern that says something of an artifact fits it: by its name, or by that of what it links to."""
+    return fits(path, pattern, root) or is_at_its_place(str(path), pattern, str(root))
 
 
 def is_pattern(text: str) -> bool:

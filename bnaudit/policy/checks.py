@@ -84,6 +84,8 @@ def confidence(value: object, place: Place) -> Confidence:
 def questions(value: object, place: Place) -> tuple[Question, ...]:
     """Verdicts, or `all` or `none`, in the order of the report."""
     wanted = texts(value, place)
+    if not wanted:
+        place.refuse("this names no verdict", "name some, or write none")
     known = [question.value for question in Question]
     if len(wanted) == 1 and wanted[0] in ("all", "none"):
         return tuple(Question) if wanted[0] == "all" else ()

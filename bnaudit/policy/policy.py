@@ -11,11 +11,11 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from bnaudit.policy.accepting import has_passed
-from bnaudit.policy.artifact_paths import check_pattern, fits, is_pattern, start_of
+from bnaudit.policy.artifact_paths import check_pattern, concerns, fits, is_pattern, start_of
 from bnaudit.policy.document import Document, named, nearest_above
 from bnaudit.policy.keys import KEYS
 from bnaudit.policy.place import Place, is_file, nearest, written
-from bnaudit.policy.sections import TYPED, Given, Merged, Section, merged, sections_of, typed_section
+from bnaudit.policy.sections import LARGEST_GAP, TYPED, Given, Merged, Section, merged, sections_of, typed_section
 from bnaudit.records import replace
 from bnaudit.results import Acceptance, Question
 from bnaudit.run_options import RunOptions
@@ -59,8 +59,15 @@ class Policy:
             place = given.section.places["paths"]
             return tuple(Path(place.path(text)) for text in cast("tuple[str, ...]", given.value))
         starts = dict.fromkeys(Path(written(start_of(each.pattern, self.root))) for each in self.sections)
-        found = expand([path for path in starts if path.exists()], self.settings(None).caps).paths
-        return tuple(path for path in found if self._is_named(path) and not self.excludes(path))
+        there = [path for path in starts if os.path.lexists(path)]  # a link to nowhere is named, and an error
+        found = expand(there, self.settings(None).caps, self.excludes, self.sections_for).paths
+        return tuple(path for path in found if self.sections_for(path) and not self.excludes(path))
+
+    @property
+    def names_artifacts(self) -> bool:
+        """Whether the settings say what is audited when no paths are given."""
+        given = self._own("paths")
+        return bool(given.value) if given is not None else bool(self.sections)
 
     @property
     def baseline(self) -> Path | None:
@@ -86,7 +93,7 @@ class Policy:
         """Positions of the sections that are about this artifact."""
         if artifact is None:
             return ()
-        return tuple(i for i, each in enumerate(self.sections) if fits(artifact, each.pattern, self.root))
+        return tuple(i for i, each in enumerate(self.sections) if concerns(artifact, each.pattern, self.root))
 
     def in_force(self, chosen: tuple[int, ...]) -> Merged:
         """What is set, with where it is written, for artifacts of these sections."""
@@ -109,9 +116,6 @@ class Policy:
 
     def _own(self, name: str) -> Given | None:
         return self.in_force(()).get(name, {}).get("")
-
-    def _is_named(self, path: Path) -> bool:
-        return any(fits(path, each.pattern, self.root) for each in self.sections)
 
     def _refuse_what_is_not_there(self) -> None:
         for section in self.sections:
@@ -143,16 +147,17 @@ def required(found: Merged) -> tuple[tuple[Question, ...], str]:
     """The verdicts that have to pass, and where that comes from."""
     chosen: tuple[Question, ...] = (Question.BUFFERS,)
     why = "default"
+    gap = found["max-gap"][""] if "max-gap" in found else None
     if "require" in found:
         given = found["require"][""]
         chosen, why = cast("tuple[Question, ...]", given.value), given.section.source
-        if not chosen:
+        if not chosen and (gap is None or gap.rank <= given.rank):
             return (), why
     elif any(found[name][""].value for name in _DEMANDING if name in found):
         chosen, why = (Question.BUFFERS, Question.EVAL_MODE, Question.NEIGHBOURS), "default where a run is asked for"
     # Verdicts that are typed win over a gap of the file: `--static --require buffers` runs nothing that shows one.
-    overruled = why == TYPED and "max-gap" in found and found["max-gap"][""].section.source != TYPED
-    if "max-gap" in found and Question.GAP not in chosen and not overruled:
+    overruled = why == TYPED and gap is not None and gap.section.source != TYPED
+    if gap is not None and Question.GAP not in chosen and not overruled:
         chosen, why = (*chosen, Question.GAP), f"{why}; max-gap"
     return tuple(question for question in Question if question in chosen), why
 
@@ -166,7 +171,8 @@ def _settings(found: Merged, today: date) -> Settings:
             fields[key.goes] = key.joined(values) if key.joined is not None else values[""]
     if "max-gap" in found:
         limits = dict(fields.get("limits", {}))
-        limits["BN403"] = MappingProxyType({**limits.get("BN403", {}), "max_gap": found["max-gap"][""].value})
+        rule, _, name = LARGEST_GAP.partition(".")
+        limits[rule] = MappingProxyType({**limits.get(rule, {}), name: found["max-gap"][""].value})
         fields["limits"] = MappingProxyType(limits)
     fields["require"] = required(found)[0]
     fields["accept"] = tuple(_dated(each, today) for each in fields.get("accept", ()))

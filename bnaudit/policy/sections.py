@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from bnaudit.policy.document import Document
 from bnaudit.policy.keys import KEYS, Key
 from bnaudit.policy.place import Place, nearest, quoted
 
 TYPED = "command line"
+LARGEST_GAP = "BN403.max_gap"
+"""The limit that `max-gap` sets."""
 
 
 class Section(NamedTuple):
@@ -31,6 +33,8 @@ class Given(NamedTuple):
 
     value: object
     section: Section
+    rank: int = 0
+    """Of the section, the nearest to the command line has the highest."""
 
 
 Merged = dict[str, dict[str, Given]]
@@ -66,7 +70,7 @@ def merged(sections: Iterable[Section]) -> Merged:
     A section that says `static` takes back what earlier ones asked to run, and the other way round.
     """
     found: Merged = {}
-    for section in sections:
+    for rank, section in enumerate(sections):
         if section.values.get("static"):
             for name in (*_ASKING, *_ABOUT_A_MODEL):
                 found.pop(name, None)
@@ -74,11 +78,21 @@ def merged(sections: Iterable[Section]) -> Merged:
             found.pop("static", None)
         for name, value in section.values.items():
             if KEYS[name].joined is None:
-                found[name] = {"": Given(value, section)}
+                found[name] = {"": Given(value, section, rank)}
             elif isinstance(value, Mapping):
                 entries = found.setdefault(name, {})
-                entries.update({path: Given(entry, section) for path, entry in value.items()})
+                entries.update({path: Given(entry, section, rank) for path, entry in value.items()})
+        _keep_one_largest_gap(found, rank)
     return found
+
+
+def _keep_one_largest_gap(found: Merged, rank: int) -> None:
+    """Of `max-gap` and the limit that it sets, the nearer one holds."""
+    limits = found.get("limits", {})
+    if "max-gap" in found and LARGEST_GAP in limits:
+        limit = limits.pop(LARGEST_GAP)
+        if limit.rank == rank:
+            found["max-gap"] = {"": limit}
 
 
 _ASKING = tuple(key.name for key in KEYS.values() if key.asks_to_run)
@@ -118,6 +132,8 @@ def _known(name: str, value: object, place: Place, pattern: str) -> Key:
 
 
 def _refuse_contradictions(section: Section) -> None:
+    if "max-gap" in section.values and LARGEST_GAP in cast("Mapping[str, object]", section.values.get("limits", {})):
+        section.places["max-gap"].refuse(f"`max-gap` and the limit {LARGEST_GAP} are the same", "leave out one of them")
     if section.values.get("static"):
         for name in _ASKING:
             if section.values.get(name):

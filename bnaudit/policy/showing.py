@@ -60,7 +60,7 @@ def _group(policy: Policy, chosen: tuple[int, ...], paths: Sequence[Path]) -> It
 def _lines(key: Key, found: Mapping[str, Any]) -> Iterator[str]:
     if key.name == "require":
         chosen, why = required(dict(found))
-        yield _line(f"require = {toml(chosen)}", why)
+        yield _line(f"require = {toml(chosen or 'none')}", why)
     elif key.name == "caps":
         yield from _caps(found.get("caps", {}))
     elif key.name not in found or not found[key.name]:

@@ -146,3 +146,38 @@ def test_a_section_may_name_a_file_with_the_characters_of_a_pattern(tmp_path: Pa
     folder_with(tmp_path, '[files."models/[1].pt"]\nseed = 5', ("models/[1].pt", "models/1.pt"))
     policy = load(None, tmp_path, {}, today=TODAY)
     assert policy.settings(tmp_path / "models" / "[1].pt").run.seed == 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "typed", "gap"),
+    [
+        ("max-gap = 0.5", {"limits": ["BN403.max-gap=0.01"]}, 0.01),
+        ("limits = {BN403 = {max_gap = 0.01}}", {"max-gap": 0.5}, 0.5),
+        ('max-gap = 0.5\n[files."models/a.pt".limits.BN403]\nmax_gap = 0.01', {}, 0.01),
+        ('limits = {BN403 = {max_gap = 0.5}}\n[files."models/a.pt"]\nmax-gap = 0.01', {}, 0.01),
+    ],
+)
+def test_of_two_ways_to_say_the_largest_gap_the_nearer_one_holds(
+    settings: str, typed: dict[str, object], gap: float, tmp_path: Path
+) -> None:
+    found = policy_of(tmp_path, settings, typed).settings(tmp_path / "models" / "a.pt")
+    assert found.limits["BN403"]["max_gap"] == gap
+    assert Question.GAP in found.require
+
+
+def test_a_largest_gap_that_is_said_twice_in_one_place_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the same"):
+        policy_of(tmp_path, "max-gap = 0.5\nlimits = {BN403 = {max_gap = 0.1}}")
+
+
+def test_a_typed_gap_is_required_whatever_the_file_does_not_require(tmp_path: Path) -> None:
+    assert policy_of(tmp_path, 'require = "none"', {"max-gap": 0.1}).settings(None).require == (Question.GAP,)
+    assert policy_of(tmp_path, 'require = "none"\nmax-gap = 0.1').settings(None).require == ()
+    assert policy_of(tmp_path, "max-gap = 0.1", {"require": ["none"]}).settings(None).require == ()
+
+
+@pytest.mark.parametrize(("settings", "typed"), [("require = []", {}), ("", {"require": []})])
+def test_no_verdict_at_all_has_to_be_said(settings: str, typed: dict[str, object], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="names no verdict"):
+        policy_of(tmp_path, settings, typed)
+    assert 'require = "none"' in policy_of(tmp_path, 'require = "none"').shown(())

@@ -32,7 +32,8 @@ LAYER = st.fixed_dictionaries(
         "ignore": st.lists(st.sampled_from(["BN1", "BN112", "BN404"]), max_size=2),
         "run": st.booleans(),
         "static": st.just(False),
-        "require": st.lists(st.sampled_from([question.value for question in Question]), unique=True),
+        "require": st.lists(st.sampled_from([question.value for question in Question]), unique=True, min_size=1)
+        | st.just(["none"]),
         "severity": st.dictionaries(st.sampled_from(["BN1", "BN105", "BN3"]), st.sampled_from(["note", "error"])),
         "limits": st.dictionaries(
             st.sampled_from(["BN404", "BN117"]),
@@ -51,12 +52,13 @@ def expected(layers: list[dict[str, Any]]) -> dict[str, Any]:
     """What the layers, lowest first, come to."""
     result: dict[str, Any] = {
         "seed": 0, "fail-on": "warning", "ignore": [], "run": False, "severity": {}, "limits": {}, "intended": [],
-        "dim": {}, "require": None, "max-gap": None,
+        "dim": {}, "require": None, "max-gap": None, "gap is nearer": False,
     }  # fmt: skip
     for layer in layers:
-        for key in ("seed", "fail-on", "ignore", "run", "require", "max-gap"):
+        for key in ("seed", "fail-on", "ignore", "run", "max-gap", "require"):
             if key in layer:
                 result[key] = layer[key]
+                result["gap is nearer"] = key == "max-gap" or (result["gap is nearer"] and key != "require")
         result["severity"] = {**result["severity"], **layer.get("severity", {})}
         result["dim"] = {**result["dim"], **layer.get("dim", {})}
         for rule, limits in layer.get("limits", {}).items():
@@ -72,8 +74,8 @@ def verdicts(result: dict[str, Any]) -> set[str]:
     required = result["require"]
     if required is None:
         required = ["buffers", "eval-mode", "neighbours"] if result["run"] else ["buffers"]
-    elif not required:
-        return set()
+    elif required == ["none"]:
+        return {"train-eval-gap"} if result["gap is nearer"] else set()
     return {*required, *(["train-eval-gap"] if result["max-gap"] is not None else [])}
 
 
