@@ -26,7 +26,7 @@ from bnaudit.watching.layers import (
     keeps_statistics,
     layout_of,
 )
-from bnaudit.watching.statistics import Snapshot, taken
+from bnaudit.watching.statistics import Change, Snapshot, changes, taken
 
 _MOST_OUTSIDE = 1000
 """Layers of other models, and such that nothing registers, for which the model is looked through."""
@@ -68,8 +68,8 @@ class Judge(Protocol):
     def windows(self, windows: list[Window]) -> None:
         """Windows that are over, none of whose layers occurs in two of them."""
 
-    def steps(self, before: list[Snapshot], after: list[Snapshot]) -> None:
-        """The time between two optimizer steps, of a model whose forwards cannot be seen."""
+    def steps(self, found: list[tuple[WatchedLayer, Change]]) -> None:
+        """What changed between two optimizer steps, in which no forward could be seen."""
 
 
 class Forwards:
@@ -82,20 +82,22 @@ class Forwards:
     def __init__(self, model: nn.Module, judge: Judge, every: int) -> None:
         self.layout: Layout = layout_of(model)
         self.seen = 0
-        """Calls of the model, or settled collections of calls of its modules, or steps where no call can be seen."""
+        """Calls of the model, or settled collections of calls of its modules, or steps where no call was seen."""
         self._model = model
         self._judge = judge
         self._every = every
         self._open: Window | None = None
         self._waiting: list[Window] = []
+        self._ran = False
+        """A call was seen since the last step of an optimizer."""
         self._last: list[Snapshot] | None = None
-        """At the last step of an optimizer, when no call was seen since."""
+        """At the last step of an optimizer or the beginning, when no call was seen since."""
         self._outside: WeakSet[nn.Module] = WeakSet()
         self._handles: list[RemovableHandle] = []
 
     def attach(self) -> None:
         """Begin to see."""
-        self._last = taken(self.layout.layers) if self.layout.unseen else None
+        self._ran, self._last = False, taken(self.layout.layers)
         self._handles = [
             register_module_forward_pre_hook(self._before),
             register_module_forward_hook(self._after, always_call=True),
@@ -107,6 +109,11 @@ class Forwards:
         for handle in self._handles:
             handle.remove()
         self._handles, self._open, self._waiting, self._last = [], None, [], None
+
+    def finish(self) -> None:
+        """Hand on all that there is."""
+        self.settle()
+        self._compare(step=False)
 
     def settle(self) -> None:
         """Hand on the windows that wait."""
@@ -134,7 +141,7 @@ class Forwards:
         layers = self._layers_below(module)
         if not layers or _is_traced():
             return
-        self._last = None
+        self._ran, self._last = True, None
         if self._is_whole(layers):
             self.seen += 1
             layers = () if self.seen % self._every else layers  # a window without layers covers the calls inside
@@ -186,13 +193,26 @@ class Forwards:
     def _stepped(self, optimizer: object, args: object, kwargs: object) -> None:
         if torch.compiler.is_compiling() or _is_traced():
             return
+        if self._open is not None and self._open.thread != threading.get_ident():
+            return  # another thread trains another model while this one runs
         self._open = None
         self.settle()
-        if self.layout.unseen or is_compiled_in_place(self._model):
-            before, self._last = self._last, taken(self.layout.layers)
-            if before is not None:
-                self.seen += 1
-                self._judge.steps(before, self._last)
+        self._compare(step=True)
+
+    def _compare(self, step: bool) -> None:
+        """Look at the time since the last step in the whole where no call was seen in it.
+
+        In a compiled function, `torch.compile(lambda x: model(x))`, calls go unseen too.
+        """
+        unseen = self.layout.unseen or is_compiled_in_place(self._model)
+        ran, self._ran = self._ran, False
+        if ran and not unseen:
+            return
+        before, self._last = self._last, taken(self.layout.layers)
+        found = changes(before, self._last) if before is not None else []
+        if any(change.changed for _, change in found) or (step and unseen and before is not None):
+            self.seen += 1
+            self._judge.steps(found)
 
 
 def _is_traced() -> bool:

@@ -20,6 +20,9 @@ update on, a mean moved by at most 5.4 σ and σ grew at most 8.3-fold in one fo
 exploded (learning rate 1 or pixels up to 255 and no norm between the first layers), where σ grew 20-fold to
 13,000-fold. Of 1,175 further ones under the watch, adversarial ones among them, three such runs alarmed and no other.
 """
+IN_TURNS = 1000
+"""Updates in a row while frozen, after which a layer that has trained before counts as frozen: in a GAN it is so in
+turns, of up to a hundred forwards (the critic's in WGAN)."""
 _FORGETS = 0.99
 """Of what was usual, what remains after a forward."""
 _UNUSUAL = 4.0
@@ -47,7 +50,8 @@ class Verdicts:
         """The violations of one forward, gravest first; of each invariant and layer only the first one ever.
 
         in_training: whether a layer was in training mode when it ran, or before or after the forward; None: what
-        changed did so in a time with more in it than one forward, so that modes and sizes of changes say nothing.
+        changed did so in a time with more in it than one forward, so that sizes of changes say nothing, nor do modes
+        of how it came.
         """
         broken: dict[Invariant, list[tuple[str, _Broken]]] = {}
         for layer, change in found:
@@ -64,12 +68,13 @@ class Verdicts:
             yield Invariant.FINITE, f"NaN or infinity in the running statistics of {count}", change.broken, 0
         if not change.changed:
             return
-        trains = layer.trains
-        layer.has_trained |= trains
+        frozen = _is_frozen(layer)
         if in_training is not None and not in_training(layer):
             count = f"{change.changed} of {change.channels} channels"
             yield Invariant.EVAL, f"in eval mode, yet running statistics of {count} changed", "changed", "kept"
-        elif not layer.has_trained and any(p.requires_grad for p in self._model.parameters()):
+        elif (
+            frozen and (in_training or layer.module.training) and any(p.requires_grad for p in self._model.parameters())
+        ):
             subject = "weight and bias are" if _has_parameters(layer) else "the block around it is"
             message = f"{subject} frozen, but a forward in training mode moved its running statistics"
             yield Invariant.FROZEN, message, "moved", "kept"
@@ -97,6 +102,15 @@ def _violation(entries: Sequence[tuple[str, _Broken]], forward: int) -> Violatio
     invariant, message, value, limit = entries[0][1]
     names = tuple(name for name, _ in entries)
     return Violation(invariant=invariant, layers=names, message=message, value=value, limit=limit, forward=forward)
+
+
+def _is_frozen(layer: WatchedLayer) -> bool:
+    """Whether a layer whose statistics moved just now is frozen, for good as far as can be told."""
+    if layer.trains:
+        layer.has_trained, layer.frozen_moves = True, 0
+        return False
+    layer.frozen_moves += 1
+    return not layer.has_trained or layer.frozen_moves >= IN_TURNS
 
 
 def _has_parameters(layer: WatchedLayer) -> bool:

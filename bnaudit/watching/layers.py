@@ -16,7 +16,7 @@ _SPREADING = ("DistributedDataParallel", "FullyShardedDataParallel")
 class WatchedLayer:
     """A module with a running mean and variance, and what the watch has seen of it."""
 
-    __slots__ = ("block", "has_trained", "module", "name", "updates", "usual_move", "usual_spread")
+    __slots__ = ("block", "frozen_moves", "has_trained", "module", "name", "updates", "usual_move", "usual_spread")
 
     def __init__(self, name: str, module: nn.Module, block: nn.Module | None) -> None:
         self.name = name
@@ -25,6 +25,8 @@ class WatchedLayer:
         """The module that directly holds it."""
         self.has_trained = self.trains
         """Since the watch began. What is frozen in turns, as in the training of a GAN, is not frozen."""
+        self.frozen_moves = 0
+        """Updates since it trained last."""
         self.updates = 0
         self.usual_move = 0.0
         self.usual_spread = 0.0
@@ -54,7 +56,9 @@ class WatchedLayer:
     def counter(self) -> int | None:
         """num_batches_tracked; None without one."""
         counter = buffers_of(self.module).get("num_batches_tracked")
-        return int(counter) if type(counter) in _PLAIN and counter is not None and not counter.is_meta else None
+        if type(counter) not in _PLAIN or counter is None or counter.is_meta or counter.numel() != 1:
+            return None
+        return int(counter)
 
 
 class Layout(NamedTuple):

@@ -18,13 +18,14 @@ from bnaudit.printable import printable
 from bnaudit.watching.forwards import Forwards, Window
 from bnaudit.watching.judging import InTraining, Verdicts
 from bnaudit.watching.layers import WatchedLayer
-from bnaudit.watching.statistics import Change, Snapshot, changes, joined, taken
+from bnaudit.watching.statistics import Change, changes, joined, taken
 from bnaudit.watching.violations import Invariant, Violation
 
 LOGGER = logging.getLogger("bnaudit")
 Response = Callable[[Violation], object]
 _EXTRA_HOOK = r"Using `torch\.compile\(module\)` when there are global hooks on modules"
 """PyTorch's warning at every call of a compiled module: the hooks here are made for the extra call."""
+_UNSEEN = "no forward of %s was seen and none of its statistics moved: watch the model that the loop calls"
 _NUMBERS = count()
 
 
@@ -127,9 +128,9 @@ class Watch:
             return
         try:
             if error is None:
-                forwards.settle()
+                forwards.finish()
                 if forwards.layout.layers and not forwards.seen:
-                    LOGGER.warning("no forward of %s was seen", type(self.model).__name__)
+                    LOGGER.warning(_UNSEEN, type(self.model).__name__)
         finally:
             self._leave()
 
@@ -150,9 +151,9 @@ class Watch:
         after = joined([snap for window in windows for snap in window.after])
         self._judge(changes(before, after), lambda layer: any(window.in_training(layer) for window in windows))
 
-    def steps(self, before: list[Snapshot], after: list[Snapshot]) -> None:
+    def steps(self, found: list[tuple[WatchedLayer, Change]]) -> None:
         """See Judge."""
-        self._judge(changes(before, after), None)
+        self._judge(found, None)
 
     def _judge(self, found: list[tuple[WatchedLayer, Change]], in_training: InTraining | None) -> None:
         assert self._verdicts is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from watching.loops import BatchInEval, batch, net, train
 
 import bnaudit
 from bnaudit.errors import BnauditError, UsageError, ViolatedInvariantError
+from bnaudit.watching.judging import FRESH, IN_TURNS
 
 
 def broken(model: nn.Module, act: Any, **options: Any) -> dict[str, tuple[str, ...]]:
@@ -212,6 +214,26 @@ def test_what_is_frozen_in_turns_is_not_frozen() -> None:
     assert not broken(model, adversarial)
 
 
+def test_what_is_frozen_for_good_after_it_trained_is_frozen() -> None:
+    """A backbone that is frozen at some epoch; a critic in turns of a hundred forwards is not."""
+    norm = nn.BatchNorm1d(3)
+    model, rows = nn.Sequential(norm, nn.Linear(3, 2)), cycle([batch(0), batch(1)])
+    found: list[Any] = []
+    with bnaudit.watch(model, on_violation=found.append), torch.no_grad():
+        for turn in range(24):
+            norm.requires_grad_(turn % 2 == 0)
+            for _ in range(100):
+                model(next(rows))
+        norm.requires_grad_(True)
+        model(next(rows))
+        norm.requires_grad_(False)
+        for _ in range(IN_TURNS - 1):
+            model(next(rows))
+        assert not found
+        model(next(rows))
+    assert [violation.invariant.value for violation in found] == ["frozen"]
+
+
 # steady
 
 
@@ -253,6 +275,22 @@ def test_the_limit_holds_for_the_growth_of_sigma_too(growth: float, told: bool) 
     inputs = torch.tensor([[-1.0], [1.0]]).expand(2, 5) * growth / 2**0.5  # unbiased variance: growth²
     assert bool(broken(model, lambda: model(inputs))) is told
     assert model[0].running_var.tolist() == pytest.approx([growth**2] * 5)
+
+
+@pytest.mark.parametrize("counter", [None, torch.tensor([1000, 1000]), torch.tensor([], dtype=torch.long)])
+def test_without_a_counter_the_watch_counts_itself(counter: torch.Tensor | None) -> None:
+    model = settled()
+    model[1].num_batches_tracked = counter
+    found: list[Any] = []
+    with bnaudit.watch(model, on_violation=found.append), torch.no_grad():
+        model(batch() + 1e3)
+        told = {name for violation in found for name in violation.layers}
+        assert "1" not in told
+        for step in range(FRESH):
+            model[:2](batch(step))
+        model[:2](batch() + 1e6)
+        model[:2](batch())
+    assert any(violation.layers == ("1",) for violation in found)
 
 
 def test_fresh_statistics_may_move_as_they_like() -> None:

@@ -6,6 +6,7 @@ import copy
 import io
 import logging
 import pickle
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -207,7 +208,9 @@ def test_a_model_without_norms_is_said(caplog: pytest.LogCaptureFixture) -> None
 def test_a_model_that_never_ran_is_said(caplog: pytest.LogCaptureFixture) -> None:
     with bnaudit.watch(net()):
         train(net())
-    assert [record.getMessage() for record in caplog.records] == ["no forward of Sequential was seen"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "no forward of Sequential was seen and none of its statistics moved: watch the model that the loop calls"
+    ]
 
 
 # wrappers
@@ -248,6 +251,107 @@ def test_a_model_that_is_compiled_in_place() -> None:
     assert found == {"frozen": ("net.1",)}
     model.net[0].weight.data.fill_(torch.nan)
     assert set(violations(model, lambda: train(model), intended="frozen")) == {"finite"}
+
+
+def compiled_loss(model: nn.Module) -> Any:
+    """The model is called in compiled code only, which no hook sees."""
+    torch._dynamo.reset()
+    return torch.compile(lambda inputs: model(inputs).square().mean(), backend="eager")
+
+
+def descend(model: nn.Module, loss: Any, steps: int, inputs: Any = batch) -> None:
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.01)
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss(inputs(step)).backward()
+        optimizer.step()
+
+
+def test_a_function_that_is_compiled_around_the_model() -> None:
+    model = net()
+    loss = compiled_loss(model)
+
+    def alternating() -> None:
+        for _ in range(2):
+            descend(model.train(), loss, 3)
+            model(batch())  # seen, in between
+            loss(batch())
+            model.eval()
+            loss(batch())
+
+    assert violations(model, alternating) == {}
+    assert violations(model.train(), lambda: descend(model, loss, 2, lambda step: batch() * torch.nan)) == {
+        "finite": ("1", "4")
+    }
+    frozen(model := net(), "1")
+    loss = compiled_loss(model)
+    found: list[Any] = []
+    with bnaudit.watch(model, on_violation=found.append) as guard:
+        descend(model, loss, 1)
+        assert [violation.layers for violation in found] == [("1",)]
+        assert found[0].forward == 1
+        descend(model, loss, 2)
+    assert guard.forwards == 3
+    with leaves_nothing(), pytest.raises(ViolatedInvariantError, match="frozen"), bnaudit.watch(model):
+        loss(batch())  # no step follows: found on leaving
+
+
+def test_unseen_calls_of_frozen_norms_in_eval_mode_may_be_loaded_and_averaged() -> None:
+    model = nn.ModuleDict({"student": net(), "teacher": net().requires_grad_(False).eval()})
+    torch._dynamo.reset()
+
+    @torch.compile(backend="eager")
+    def loss(inputs: torch.Tensor) -> torch.Tensor:
+        return (model["student"](inputs) - model["teacher"](inputs)).square().mean()
+
+    def act() -> None:
+        for step in range(4):
+            descend(model["student"], loss, 1, lambda _, step=step: batch(step))
+            for own, other in zip(model["teacher"].buffers(), model["student"].buffers(), strict=True):
+                own.copy_(other)
+
+    assert violations(model, act) == {}
+    frozen(model["student"], "1")
+    assert violations(model, act) == {"frozen": ("student.1",)}
+
+
+def test_the_steps_of_another_model_say_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    model, other = net(), net()
+    with bnaudit.watch(model) as guard:
+        train(other, 3)
+        train(model, 2)
+        train(other, 3)
+    assert guard.forwards == 2
+    assert not caplog.records
+
+
+def test_models_that_two_threads_train_at_once() -> None:
+    halfway, stepped = threading.Event(), threading.Event()
+
+    class Waits(nn.Module):
+        """Another thread steps while it runs."""
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            halfway.set()
+            assert stepped.wait(30)
+            return x
+
+    model = frozen(net(), "1")
+    model[2] = Waits()
+
+    def train_the_other() -> None:
+        assert halfway.wait(30)
+        train(net(), 1)
+        stepped.set()
+
+    thread = threading.Thread(target=train_the_other)
+    found: list[Any] = []
+    with leaves_nothing(), bnaudit.watch(model, on_violation=found.append) as guard:
+        thread.start()
+        model(batch())
+        thread.join()
+        assert [violation.layers for violation in found] == [("1",)]
+    assert guard.forwards == 1
 
 
 def test_data_parallel() -> None:
