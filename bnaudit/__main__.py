@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import io
+import os
 import sys
 
 
@@ -10,13 +12,12 @@ def main() -> None:
     """Run the command line and exit with its code."""
     # Collecting while modules are imported finds nothing and costs a tenth of the start-up time.
     gc.disable()
+    _open_what_is_closed()
     from bnaudit.plain_arguments import parse
 
     plain = parse(sys.argv[1:])
     if plain is None:
-        from bnaudit.cli import app
-
-        app(sys.argv[1:])()
+        _run_app()
         return
     from bnaudit.exit_codes import exit_code
     from bnaudit.inspection import inspect
@@ -25,6 +26,26 @@ def main() -> None:
 
     settings = Settings(run=RunOptions(static=plain.static))
     sys.exit(exit_code(lambda: inspect(plain.paths, plain.format, settings)))
+
+
+def _run_app() -> None:
+    from bnaudit.cli import app
+
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # the help has characters that not every encoding has
+    try:
+        app(sys.argv[1:])()
+    except OSError as error:  # where commands run it is told; this is the help
+        sys.stderr.write(f"bnaudit: stdout cannot be written ({error.strerror or error}): write to another place\n")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(2)
+
+
+def _open_what_is_closed() -> None:
+    """A closed standard stream leads nowhere; otherwise the next file to be opened would take its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 if __name__ == "__main__":

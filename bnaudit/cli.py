@@ -30,7 +30,7 @@ def app(arguments: Sequence[str]) -> typer.Typer:
     built = typer.Typer(
         name="bnaudit",
         help="Audit the normalization layers of a model before it is deployed.",
-        epilog=EPILOG,
+        epilog=_epilog(EPILOG),
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -40,12 +40,18 @@ def app(arguments: Sequence[str]) -> typer.Typer:
     named = [name for name in arguments[:1] if name in every]
     for name in named or every:
         module = plugins.load(COMMANDS, name)
-        epilog = getattr(module, "EPILOG", None)
+        epilog = _epilog(getattr(module, "EPILOG", ""))
         if subcommands := getattr(module, "SUBCOMMANDS", None):
             built.add_typer(_group(module.HELP, epilog, subcommands), name=name)
         else:
             built.command(name, epilog=epilog)(_exiting(module.command))
     return built
+
+
+def _epilog(text: str) -> str | None:
+    """Each paragraph in one line, for the terminal to break, and brackets as they are, not as markup."""
+    paragraphs = text.strip("\n").replace("[", r"\[").split("\n\n")
+    return "\n\n".join(each.rstrip().replace("\n", " ") for each in paragraphs) or None
 
 
 def _group(help: str, epilog: str | None, subcommands: Mapping[str, Callable[..., int]]) -> typer.Typer:

@@ -5,20 +5,31 @@ from __future__ import annotations
 import os
 import sys
 
+from bnaudit.errors import UsageError
 from bnaudit.reports import View
 
 
+_NARROWEST, _WIDEST = 40, 1000
+"""Columns that lines are broken for; tables are padded to the width, so that a huge one costs memory."""
+
+
 def write(text: str) -> None:
-    """Text to stdout; characters that its encoding lacks are escaped, and a reader that has gone away is no error."""
+    """Text to stdout; characters that its encoding lacks are escaped, and a reader that has gone away is no error.
+
+    Raises UsageError when there is no room, or the like.
+    """
     stream = sys.stdout
     try:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
         stream.write(text)
         stream.flush()
-    except BrokenPipeError:
+    except OSError as error:
         # The interpreter flushes stdout once more at exit; there is nobody left to read it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if not isinstance(error, BrokenPipeError):
+            why = str(error.strerror or error)
+            raise UsageError("stdout cannot be written", where=why, remedy="write to another place") from error
 
 
 def view(*, in_full: bool = False, show_accepted: bool = False) -> View:
@@ -31,8 +42,8 @@ def view(*, in_full: bool = False, show_accepted: bool = False) -> View:
 def _width() -> int:
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal():
-        return max(int(columns), 40)
+        return min(max(int(columns[:9]), _NARROWEST), _WIDEST)
     try:
-        return max(os.get_terminal_size().columns, 40)
+        return min(max(os.get_terminal_size().columns, _NARROWEST), _WIDEST)
     except OSError:
         return 80

@@ -39,8 +39,11 @@ def destinations(texts: Iterable[str]) -> tuple[Destination, ...]:
     """
     found: list[Destination] = []
     for text in texts:
-        name, _, path = text.partition("=")
+        name, equals, path = text.partition("=")
         chosen = Destination(_renderer(name.strip(), text), Path(path) if path not in ("", "-") else None)
+        if equals and not path:
+            remedy = f"write {chosen.renderer.name}=PATH, or {chosen.renderer.name} alone for stdout"
+            raise UsageError("this names no file", where=f"--output {text}", remedy=remedy)
         _check_place(chosen, found, text)
         found.append(chosen)
     if all(each.path is not None for each in found):
@@ -58,16 +61,28 @@ def check_not_models(places: Iterable[Destination], models: Iterable[Path]) -> N
 
 
 def write_reports(report: Report, places: Sequence[Destination], look: View | None = None) -> None:
-    """Write every report. Raises UsageError when a file cannot be written."""
+    """Write every report. Raises UsageError when one cannot be written, after all others are."""
     look = look or view()
+    failures: list[UsageError] = []
     for each in places:
-        if each.path is None:
-            write(each.renderer.render(report, look))
-        else:
-            plain = look._replace(color=False, width=80)
-            write_whole(each.path, each.renderer.render(report, plain))
-        if each.renderer.name == "github":
-            _append_summary(report, look)
+        try:
+            _write_report(report, each, look)
+        except UsageError as error:
+            failures.append(error)
+    if failures:
+        for other in failures[1:]:
+            failures[0].add(str(other))
+        raise failures[0]
+
+
+def _write_report(report: Report, place: Destination, look: View) -> None:
+    if place.path is None:
+        write(place.renderer.render(report, look))
+    else:
+        plain = look._replace(color=False, width=80)
+        write_whole(place.path, place.renderer.render(report, plain))
+    if place.renderer.name == "github":
+        _append_summary(report, look)
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -90,6 +105,20 @@ def write_whole(path: Path, text: str) -> None:
                 raise
     except OSError as error:
         raise UsageError(f"{path} cannot be written", where=str(error.strerror or error), remedy="check it") from error
+
+
+def check_writable(path: Path, where: str, name: str) -> None:
+    """Raises UsageError for a folder, in which `name` would be a file, and for a path where no file can be."""
+    try:
+        path.resolve()
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder", where=where, remedy=f"name a file, {path / name}")
+        if not path.absolute().parent.is_dir():
+            raise UsageError(f"there is no folder {path.parent}", where=where, remedy="make it first")
+        path.exists()
+    except (OSError, RuntimeError) as error:  # too long a name, or a loop of links
+        why = error.strerror if isinstance(error, OSError) else "its links go round in a circle"
+        raise UsageError(f"there can be no such file, {why}", where=where, remedy="give another path") from error
 
 
 def _keep_mode(target: Path, made: Path) -> None:
@@ -123,13 +152,9 @@ def _check_place(chosen: Destination, taken: Sequence[Destination], text: str) -
         if len(set(together)) < len(together) or (len(together) > 1 and set(together) - _LINES):
             raise UsageError("two reports would go to stdout", where=where, remedy="give one of them a path")
         return
+    check_writable(chosen.path, where, f"bnaudit{chosen.renderer.suffix}")
     if any(each.path is not None and each.path.resolve() == chosen.path.resolve() for each in taken):
         raise UsageError("two reports would go to one file", where=where, remedy="give another path")
-    if chosen.path.is_dir():
-        file = chosen.path / f"bnaudit{chosen.renderer.suffix}"
-        raise UsageError(f"{chosen.path} is a folder", where=where, remedy=f"name a file, {file}")
-    if not chosen.path.parent.is_dir():
-        raise UsageError(f"there is no folder {chosen.path.parent}", where=where, remedy="make it first")
 
 
 def _append_summary(report: Report, look: View) -> None:

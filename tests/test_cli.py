@@ -191,6 +191,48 @@ def test_an_ascii_terminal_is_no_reason_to_fail() -> None:
     assert "buffers complete" in done.stdout
 
 
+def test_an_ascii_terminal_gets_help_too() -> None:
+    done = bnaudit("gate", "--help", PYTHONIOENCODING="ascii", COLUMNS="200")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"train\u2013eval gap" in done.stdout
+
+
+def test_help_shows_brackets_as_they_are_and_breaks_paragraphs_where_the_terminal_ends() -> None:
+    shown = bnaudit("gate", "--help", COLUMNS="80").stdout
+    assert "[tool.bnaudit]" in shown
+    text = shown[shown.index("Exit codes:") :].strip().splitlines()
+    assert all(len(line.rstrip()) > 65 for line in text[:-1])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="streams are closed by the shell of POSIX")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_is_nobody_who_reads(closed: str, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    shell = f"{sys.executable} -m bnaudit gate {FAULTY} --output json={out} {closed}"
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert json.loads(out.read_text(encoding="utf-8"))["exit_code"] == 1
+    for mistake in ("gate nowhere.pt", f"gate {FAULTY} --fail-on eror", "gate --no-such-option"):
+        shell = f"{sys.executable} -m bnaudit {mistake} {closed}"
+        assert subprocess.run(["sh", "-c", shell], capture_output=True, check=False).returncode == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full is Linux")
+@pytest.mark.parametrize("command", [f"inspect {FAULTY}", f"gate {FAULTY}", "gate --help", "explain BN105", "rules"])
+def test_a_full_disk_behind_stdout_is_one_sentence(command: str) -> None:
+    shell = f"{sys.executable} -m bnaudit {command} > /dev/full"
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "bnaudit: stdout cannot be written (No space left on device): write to another place\n"
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "99999999999", "x", "-5"])
+def test_no_width_of_a_terminal_breaks_a_report(columns: str) -> None:
+    done = bnaudit("inspect", FAULTY, COLUMNS=columns)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert max(map(len, done.stdout.splitlines())) <= 1000
+
+
 def test_colour_is_for_terminals_and_for_those_who_ask() -> None:
     assert "\x1b[" in bnaudit("inspect", FAULTY, FORCE_COLOR="1").stdout
     assert "\x1b[" not in bnaudit("inspect", FAULTY, FORCE_COLOR="1", NO_COLOR="1").stdout

@@ -30,7 +30,7 @@ def test_without_one_for_stdout_the_terminals_report_goes_there(tmp_path: Path) 
     first, second = destinations([f"json={tmp_path / 'a=b.json'}"])
     assert (first.renderer.name, first.path) == ("json", tmp_path / "a=b.json")
     assert (second.renderer.name, second.path) == ("terminal", None)
-    for text in ("json", "json=-", "json="):
+    for text in ("json", "json=-"):
         (alone,) = destinations([text])
         assert (alone.renderer.name, alone.path) == ("json", None)
 
@@ -45,6 +45,9 @@ def test_without_one_for_stdout_the_terminals_report_goes_there(tmp_path: Path) 
         (["json={0}/a", "terminal={0}/./a"], "two reports would go to one file"),
         (["json={0}"], "is a folder"),
         (["json={0}/none/a.json"], "there is no folder"),
+        (["json="], "names no file.*write json=PATH"),
+        (["json={0}/" + "a" * 300], "there can be no such file"),
+        (["json=" + "a/" * 3000], "there can be no such file"),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_anything_is_audited(
@@ -85,6 +88,29 @@ def test_a_file_that_cannot_be_written_is_told_and_stays(tmp_path: Path, monkeyp
         write_whole(file, "after")
     assert file.read_text(encoding="utf-8") == "before"
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+@posix
+def test_links_that_go_round_are_no_place_for_a_report(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    for place in (tmp_path / "a", tmp_path / "a" / "x.json"):
+        with pytest.raises(UsageError, match=r"--output json=.*(a|x\.json)\): "):
+            destinations([f"json={place}"])
+
+
+def test_a_report_that_cannot_be_written_costs_no_other(
+    report: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("a.json", "b.json", "c.json")
+    places = destinations([f"{kind}={tmp_path / name}" for kind, name in zip(("json", "sarif", "junit"), names)])
+    for name in names[:2]:
+        (tmp_path / name).mkdir()  # since the outputs were looked at
+    with pytest.raises(UsageError) as raised:
+        write_reports(report, places)
+    assert all(name in str(raised.value) for name in names[:2]) and names[2] not in str(raised.value)
+    assert (tmp_path / names[2]).read_text(encoding="utf-8").startswith("<?xml")
+    assert "exit 0" in capsys.readouterr().out
 
 
 def test_text_that_utf_8_lacks_is_escaped(tmp_path: Path) -> None:
