@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bnaudit.errors import UsageError
-from bnaudit.results import Acceptance, Finding, Report
+from bnaudit.results import Acceptance, Audit, Finding, Report
 
 SCHEMA = "bnaudit.baseline/1"
 _REMEDY = "make it anew with `bnaudit baseline create`"
@@ -50,13 +50,23 @@ def baseline_text(report: Report, path: Path, reason: str = "", known: Iterable[
     artifacts: dict[str, list[dict[str, str | None]]] = {}
     for audit in report.audits:
         name = _below(audit.artifact.path, path)
-        failing = [finding for finding in audit.open_findings if finding.severity >= audit.fail_on]
+        failing = failing_now(audit)
         unique = {finding.fingerprint: finding for finding in reversed(failing)}
         if unique:
             ordered = sorted(unique.values(), key=lambda f: (f.rule, f.part, f.layer or "", f.fingerprint))
             artifacts[name] = [_entry(finding, reason, said.get((name, finding.fingerprint))) for finding in ordered]
     document = {"schema": SCHEMA, "version": report.version, "artifacts": dict(sorted(artifacts.items()))}
     return json.dumps(document, indent=2, ensure_ascii=True) + "\n"
+
+
+def failing_now(audit: Audit) -> tuple[Finding, ...]:
+    """Findings that keep the artifact from passing: by their severity, or by the required verdict that they fail."""
+    failing = audit.failing_findings
+    return tuple(
+        finding
+        for finding in audit.open_findings
+        if finding in failing or (finding.fails and finding.question in audit.required)
+    )
 
 
 def _entry(finding: Finding, reason: str, before: Acceptance | None) -> dict[str, str | None]:

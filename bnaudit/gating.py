@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from bnaudit.auditing import audit_targets, examine_live, report_of, rule_names
-from bnaudit.baseline import baseline_text, read_baseline
+from bnaudit.baseline import baseline_text, failing_now, read_baseline
 from bnaudit.clean_stdout import stdout_kept_clean
 from bnaudit.errors import UsageError
 from bnaudit.output import view, write
@@ -106,12 +106,7 @@ def create_baseline(order: Order, output: str, overwrite: bool, reason: str) -> 
 
 
 def _tell_baseline(report: Report, path: Path) -> None:
-    failing = [
-        (finding.artifact, finding.fingerprint)
-        for audit in report.audits
-        for finding in audit.open_findings
-        if finding.severity >= audit.fail_on
-    ]
+    failing = [(finding.artifact, finding.fingerprint) for audit in report.audits for finding in failing_now(audit)]
     found, artifacts = len(set(failing)), len({artifact for artifact, _ in failing})
     write(
         f"accepted {found} {'finding' if found == 1 else 'findings'} in "

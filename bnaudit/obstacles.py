@@ -112,7 +112,7 @@ def _of_an_audit(audit: Audit) -> Iterator[Obstacle]:
 
 def _required(audit: Audit) -> Iterator[Verdict]:
     """Those that have to pass and do not, unless findings say so already."""
-    told = {finding.question for finding in audit.open_findings if finding.severity >= audit.fail_on}
+    told = {finding.question for finding in audit.failing_findings}
     for verdict in audit.verdicts:
         failed_otherwise = verdict.outcome is Outcome.FAILED and verdict.question not in told
         if verdict in audit.undecided or (failed_otherwise and verdict.question in audit.required):

@@ -243,6 +243,11 @@ class Audit(Record, eq=False):
         return tuple(finding for finding in self.findings if not finding.accepted)
 
     @property
+    def failing_findings(self) -> tuple[Finding, ...]:
+        """Those at or above `fail_on` that nobody accepted or meant, worst first."""
+        return tuple(each for each in self.open_findings if each.severity >= self.fail_on and not each.intended)
+
+    @property
     def undecided(self) -> tuple[Verdict, ...]:
         """Required verdicts that are inconclusive or not checked."""
         decided = (Outcome.PASSED, Outcome.FAILED)
@@ -254,7 +259,7 @@ class Audit(Record, eq=False):
         if self.failed or self.run_failed:
             return 2
         refused = any(v.question in self.required and v.outcome is Outcome.FAILED for v in self.verdicts)
-        if refused or any(finding.severity >= self.fail_on for finding in self.open_findings):
+        if refused or self.failing_findings:
             return 1
         return 3 if self.undecided or not self.looked else 0
 

@@ -13,7 +13,7 @@ from bnaudit.baseline import baseline_text, read_baseline
 from bnaudit.description import Artifact
 from bnaudit.errors import UsageError
 from bnaudit.records import replace
-from bnaudit.results import Audit, Report, Severity
+from bnaudit.results import Audit, Question, Report, Severity
 from bnaudit.rules import rules
 from bnaudit.settings import Settings
 
@@ -129,3 +129,14 @@ def test_one_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="is not JSON"):
         read_baseline(tmp_path / "binary.json")
+
+
+def test_what_fails_only_a_required_verdict_is_accepted_too(tmp_path: Path) -> None:
+    lenient = Settings(fail_on=Severity.ERROR, severities={"BN106": Severity.WARNING}, require=(Question.BUFFERS,))
+    file, model = tmp_path / "base.json", tmp_path / "a.pt"
+    found = audit_of(model, "bn1", settings=lenient)
+    assert found.exit_code == 1
+    file.write_text(baseline_text(report(found), file), encoding="utf-8")
+    assert audit_of(model, "bn1", settings=replace(lenient, accept=read_baseline(file))).exit_code == 0
+    free = audit_of(model, "bn1", settings=replace(lenient, require=()))
+    assert json.loads(baseline_text(report(free), file))["artifacts"] == {}

@@ -60,6 +60,8 @@ FOREIGN = Unaudited(path="b.keras", why="not read", error=False)
         (audit(faulty=True, settings=Settings(accept=(replace(KNOWN, expired=True),))), 1),
         (audit(faulty=True, settings=Settings(severities={"BN106": Severity.WARNING})), 0),
         (audit(faulty=True, settings=replace(MEANT, severities={"BN106": Severity.WARNING})), 1),
+        (audit(faulty=True, settings=Settings(fail_on=Severity.NOTE, intended=(("BN106", "*"),))), 0),
+        (audit(faulty=True, settings=Settings(fail_on=Severity.NOTE, severities={"BN106": Severity.NOTE})), 1),
         (BROKEN, 2),
         (replace(FAULTY, run_failed=True), 2),
         (EMPTY, 3),

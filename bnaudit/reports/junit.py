@@ -119,7 +119,10 @@ def _verdict(verdict: Verdict, audit: Audit) -> _Case:
     if verdict.outcome is Outcome.PASSED:
         return _Case(name, text=printable(verdict.reason))
     if verdict.outcome is Outcome.FAILED:
-        return _Case(name, "failure", said, kind="verdict")
+        asked = {*audit.required, *(finding.question for finding in audit.failing_findings)}
+        if verdict.question in asked:
+            return _Case(name, "failure", said, kind="verdict")
+        return _Case(name, "skipped", f"{said}; it is not required")  # a failure here would fail what the gate passes
     if verdict.question in audit.required:
         return _Case(name, "failure", required_text(verdict), kind="required, not decided")
     return _Case(name, "skipped", f"{said}; it needs {verdict.needs}" if verdict.needs else said)
@@ -127,7 +130,7 @@ def _verdict(verdict: Verdict, audit: Audit) -> _Case:
 
 def _rule(name: str, found: Sequence[Finding], audit: Audit, names: Universe) -> _Case:
     text = _lines(found, names)
-    failing = [finding for finding in found if not finding.accepted and finding.severity >= audit.fail_on]
+    failing = [finding for finding in found if finding in audit.failing_findings]
     if failing:
         first = places(failing, names)[0].line
         return _Case(name, "failure", f"{failing[0].severity.label}: {first}", text, failing[0].severity.label)

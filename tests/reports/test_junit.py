@@ -164,3 +164,14 @@ def test_characters_that_xml_has_not_are_shown_as_escapes() -> None:
 def test_the_same_finding_on_many_layers_is_one_line() -> None:
     failure = case(many_layers(200), "BN107")[0]
     assert "blocks.{0..199}.bn ×200" in failure.attrib["message"] and (failure.text or "").count("\n") == 2
+
+
+def test_a_verdict_that_failed_and_is_not_required_fails_no_case_of_a_gate_that_passes() -> None:
+    (found,) = ENDINGS["findings"].audits
+    lenient = replace(found, fail_on=Severity.ERROR, findings=())
+    report = Report(version="0.1.0", audits=(lenient,), rules=NAMES, gate=True)
+    assert (report.exit_code(), not_passed(report)) == (0, 0)
+    said = case(report, "verdict buffers")
+    assert ending(said) == "skipped" and "failed: " in said[0].attrib["message"]
+    asked = replace(report, audits=(replace(lenient, required=(Question.BUFFERS,)),))
+    assert ending(case(asked, "verdict buffers")) == "failure"
