@@ -33,6 +33,8 @@ def read_baseline(path: Path, today: date | None = None) -> tuple[Acceptance, ..
     document = _document(path)
     found = []
     for artifact, entries in document["artifacts"].items():
+        if not artifact:
+            raise _wrong(path, 'artifacts.""', "this names no artifact")
         if not isinstance(entries, list):
             raise _wrong(path, f'artifacts."{artifact}"', "this is no list of findings")
         for position, entry in enumerate(entries):
@@ -93,7 +95,9 @@ def _below(artifact: str, baseline: Path) -> str:
 
 def _document(path: Path) -> Mapping[str, Any]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        if not path.is_file():  # a device may never end
+            raise UsageError(f"the baseline {path} is no file", remedy=_REMEDY)
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UsageError(f"the baseline {path} cannot be read", where=str(error.strerror), remedy=_REMEDY) from error
     except (ValueError, RecursionError) as error:
@@ -112,6 +116,8 @@ def _checked(path: Path, place: str, entry: object) -> dict[str, str]:
     for key in _TEXTS:
         if not isinstance(texts.get(key), str):
             raise _wrong(path, f"{place}.{key}", "a text is missing")
+    if not isinstance(texts.get("layer"), (str, type(None))):
+        raise _wrong(path, f"{place}.layer", "this is no name of a layer")
     if not re.fullmatch("BN[0-9]{3}", texts["rule"]):
         raise _wrong(path, f"{place}.rule", f"{texts['rule']!r} is no id of a rule")
     if not re.fullmatch("[0-9a-f]{16}", texts["fingerprint"]):
@@ -123,9 +129,11 @@ def _checked(path: Path, place: str, entry: object) -> dict[str, str]:
 
 def _day(path: Path, place: str, text: str) -> date:
     try:
-        return date.fromisoformat(text)
+        if re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text):  # Python 3.10 reads no other way to write a day
+            return date.fromisoformat(text)
     except ValueError:
-        raise _wrong(path, f"{place}.until", f"{text!r} is no day", "write 2027-01-31") from None
+        pass
+    raise _wrong(path, f"{place}.until", f"{text!r} is no day", "write 2027-01-31")
 
 
 def _acceptance(path: Path, artifact: str, entry: Mapping[str, str], today: date) -> Acceptance:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from glob import escape
 from pathlib import Path
 from types import MappingProxyType
@@ -14,12 +14,19 @@ from bnaudit.auditing import audit_targets, examine_live, report_of, rule_names
 from bnaudit.baseline import baseline_text, failing_now, read_baseline
 from bnaudit.clean_stdout import stdout_kept_clean
 from bnaudit.errors import UsageError
-from bnaudit.output import view, write
+from bnaudit.output import check_writable, view, write
 from bnaudit.policy import Policy, load, unmatched
 from bnaudit.printable import printable
 from bnaudit.progress_bar import ProgressBar
 from bnaudit.records import Record, replace
-from bnaudit.report_files import Destination, check_not_models, destinations, write_reports, write_whole
+from bnaudit.report_files import (
+    Destination,
+    check_not_models,
+    check_not_read,
+    destinations,
+    write_reports,
+    write_whole,
+)
 from bnaudit.results import Acceptance, Report
 from bnaudit.settings import Settings
 from bnaudit.streaming import stream
@@ -56,6 +63,7 @@ def gate(order: Order) -> int:
     places = destinations(order.outputs)
     targets = _targets(policy, order)
     check_not_models(places, targets.paths)
+    check_not_read(places, _read(policy, targets))
     accepted = _baseline(policy)
     if (lines := _streamed(places)) is not None and not _is_live(policy, order):
         return _gate_streaming(policy, targets, order, accepted, lines)
@@ -81,14 +89,11 @@ def create_baseline(order: Order, output: str, overwrite: bool, reason: str) -> 
     nothing was; otherwise 0. Raises UsageError when the file is there and may not be overwritten.
     """
     path = Path(output)
-    if path.exists() and not overwrite:
-        raise UsageError(f"{path} is there already", remedy="give --overwrite to make it anew, reasons are kept")
-    known = read_baseline(path) if path.exists() else ()
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"there is no folder {path.parent}", where=f"--output {path}", remedy="make it first")
+    check_writable(path, f"--output {output}", ".bnaudit-baseline.json")
+    known = _before(path, overwrite) if os.path.lexists(path) else ()
     policy = load(order.config, Path.cwd(), order.typed)
     targets = _targets(policy, order)
-    if path.resolve() in {each.resolve() for each in targets.paths}:
+    if os.path.realpath(path) in {os.path.realpath(each) for each in targets.paths}:
         raise UsageError("the baseline would overwrite a model", where=f"--output {path}", remedy="give another path")
     report = _audited(policy, targets, order, ())
     if report.interrupted:
@@ -103,6 +108,20 @@ def create_baseline(order: Order, output: str, overwrite: bool, reason: str) -> 
             sys.stderr.write(f"bnaudit: {printable(audit.artifact.path)} could not be audited wholly: inspect it\n")
     code = report.exit_code()
     return code if code in (2, 3) else 0
+
+
+def _before(path: Path, overwrite: bool) -> tuple[Acceptance, ...]:
+    """The baseline that is there, to be made anew. Raises UsageError when it is none, or may not be."""
+    where = f"--output {path}"
+    try:
+        known = read_baseline(path)
+    except UsageError as error:
+        what = f"what is there already is no baseline that can be read, {error.what}"
+        raise UsageError(what, where=where, remedy="take it away, or give another path") from error
+    if not overwrite:
+        remedy = "give --overwrite to make it anew, reasons are kept"
+        raise UsageError("a baseline is there already", where=where, remedy=remedy)
+    return known
 
 
 def _tell_baseline(report: Report, path: Path) -> None:
@@ -123,6 +142,18 @@ def _targets(policy: Policy, order: Order) -> Targets:
             raise UsageError("there is nothing to audit", remedy=_NOTHING)
         return Targets((), (), 0)
     return expand(given, policy.settings(None).caps, policy.excludes, policy.sections_for)
+
+
+def _read(policy: Policy, targets: Targets) -> Iterator[tuple[str, str | Path]]:
+    """What it is and where, of each file that this gate reads beside the models."""
+    if policy.source:
+        yield "the settings", policy.source
+    if policy.baseline is not None:
+        yield "the baseline", policy.baseline
+    for run in {id(each): each.run for each in map(policy.settings, (None, *targets.paths))}.values():
+        yield from (("the inputs", run.inputs),) if isinstance(run.inputs, str) else ()
+        yield from (("the model's code", run.model.rpartition(":")[0]),) if isinstance(run.model, str) else ()
+        yield from (("a library of operators", path) for path in run.custom_ops)
 
 
 def _baseline(policy: Policy) -> tuple[Acceptance, ...]:
@@ -154,6 +185,10 @@ def _streamed(places: Sequence[Destination]) -> Path | None:
 def _gate_streaming(
     policy: Policy, targets: Targets, order: Order, accepted: tuple[Acceptance, ...], lines: Path
 ) -> int:
+    for option, wanted in (("--show-accepted", order.show_accepted), ("--all-layers", order.all_layers)):
+        if wanted:
+            what = "a file of results alone shows no layers and no findings"
+            raise UsageError(what, where=option, remedy="leave it out, or add a report, json=PATH")
     settings_for = _SettingsFor(policy, accepted)
     if any(settings_for(path).layers for path in (None, *targets.paths)):
         # Whether a pattern fits any layer of thousands of files is not kept; a mistyped one would hide all findings.

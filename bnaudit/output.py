@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 from bnaudit.errors import UsageError
 from bnaudit.reports import View
-
 
 _NARROWEST, _WIDEST = 40, 1000
 """Columns that lines are broken for; tables are padded to the width, so that a huge one costs memory."""
@@ -30,6 +30,20 @@ def write(text: str) -> None:
         if not isinstance(error, BrokenPipeError):
             why = str(error.strerror or error)
             raise UsageError("stdout cannot be written", where=why, remedy="write to another place") from error
+
+
+def check_writable(path: Path, where: str, name: str) -> None:
+    """Raises UsageError for a folder, in which `name` would be a file, and for a path where no file can be."""
+    try:
+        path.resolve()
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder", where=where, remedy=f"name a file, {path / name}")
+        if not path.absolute().parent.is_dir():
+            raise UsageError(f"there is no folder {path.parent}", where=where, remedy="make it first")
+        path.exists()
+    except (OSError, RuntimeError) as error:  # too long a name, or a loop of links
+        why = error.strerror if isinstance(error, OSError) else "its links go round in a circle"
+        raise UsageError(f"there can be no such file, {why}", where=where, remedy="give another path") from error
 
 
 def view(*, in_full: bool = False, show_accepted: bool = False) -> View:

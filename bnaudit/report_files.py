@@ -12,9 +12,12 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import NamedTuple
 
-from bnaudit.errors import UsageError
-from bnaudit.output import view, write
+from bnaudit.caps import Caps
+from bnaudit.errors import BnauditError, UsageError
+from bnaudit.formats import Candidate, identify
+from bnaudit.output import check_writable, view, write
 from bnaudit.plugins import names
+from bnaudit.reading.byte_source import ByteSource
 from bnaudit.reports import Renderer, View, renderer
 from bnaudit.results import Report
 
@@ -52,12 +55,34 @@ def destinations(texts: Iterable[str]) -> tuple[Destination, ...]:
 
 
 def check_not_models(places: Iterable[Destination], models: Iterable[Path]) -> None:
-    """Raises UsageError when a report would be written over a model that is to be audited."""
-    audited = {path.resolve() for path in models}
+    """Raises UsageError when a report would be written over a model: one that is to be audited, or another."""
+    audited = {os.path.realpath(path) for path in models}
     for each in places:
-        if each.path is not None and each.path.resolve() in audited:
-            where = f"--output {each.renderer.name}={each.path}"
-            raise UsageError("a report would overwrite a model", where=where, remedy="give another path")
+        if each.path is not None and (os.path.realpath(each.path) in audited or _holds_model(each.path)):
+            raise _overwriting(each, "a model")
+
+
+def check_not_read(places: Iterable[Destination], files: Iterable[tuple[str, str | Path]]) -> None:
+    """Raises UsageError when a report would be written over one of these files, each with what it is."""
+    read = {os.path.realpath(path): what for what, path in files}
+    for each in places:
+        if each.path is not None and (what := read.get(os.path.realpath(each.path))) is not None:
+            raise _overwriting(each, what)
+
+
+def _overwriting(place: Destination, what: str) -> UsageError:
+    where = f"--output {place.renderer.name}={place.path}"
+    return UsageError(f"a report would overwrite {what}", where=where, remedy="give another path")
+
+
+def _holds_model(path: Path) -> bool:
+    try:
+        if not path.is_file():
+            return False
+        with ByteSource.open(path, Caps()) as source:
+            return identify(Candidate(path, source)).is_read
+    except BnauditError:  # a report, or anything else that no format claims
+        return False
 
 
 def write_reports(report: Report, places: Sequence[Destination], look: View | None = None) -> None:
@@ -105,20 +130,6 @@ def write_whole(path: Path, text: str) -> None:
                 raise
     except OSError as error:
         raise UsageError(f"{path} cannot be written", where=str(error.strerror or error), remedy="check it") from error
-
-
-def check_writable(path: Path, where: str, name: str) -> None:
-    """Raises UsageError for a folder, in which `name` would be a file, and for a path where no file can be."""
-    try:
-        path.resolve()
-        if path.is_dir():
-            raise UsageError(f"{path} is a folder", where=where, remedy=f"name a file, {path / name}")
-        if not path.absolute().parent.is_dir():
-            raise UsageError(f"there is no folder {path.parent}", where=where, remedy="make it first")
-        path.exists()
-    except (OSError, RuntimeError) as error:  # too long a name, or a loop of links
-        why = error.strerror if isinstance(error, OSError) else "its links go round in a circle"
-        raise UsageError(f"there can be no such file, {why}", where=where, remedy="give another path") from error
 
 
 def _keep_mode(target: Path, made: Path) -> None:

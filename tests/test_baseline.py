@@ -111,6 +111,10 @@ def baseline(**changes: Any) -> dict[str, Any]:
         (json.dumps(baseline(fingerprint="xyz")), 'artifacts."a.pt"[0].fingerprint'),
         (json.dumps(baseline(fingerprint=None)), "a text is missing"),
         (json.dumps(baseline(until="soon")), "'soon' is no day"),
+        (json.dumps(baseline(until="20270131")), "'20270131' is no day"),
+        (json.dumps(baseline(until="2027-W05-1")), "'2027-W05-1' is no day"),
+        (json.dumps(baseline(layer=7)), 'artifacts."a.pt"[0].layer'),
+        (json.dumps(baseline()).replace("a.pt", ""), "names no artifact"),
         (json.dumps(baseline(reason=7)), 'artifacts."a.pt"[0].reason'),
     ],
 )
@@ -123,8 +127,21 @@ def test_what_is_no_baseline_is_refused_with_its_place(content: str, said: str, 
     assert "base.json" in str(raised.value)
 
 
+def test_one_that_an_editor_wrote_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "base.json"
+    file.write_text(json.dumps(baseline(layer=None)), encoding="utf-8-sig")
+    assert [each.rule for each in read_baseline(file)] == ["BN106"]
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="a device of POSIX")
+def test_a_device_or_a_folder_is_no_baseline(tmp_path: Path) -> None:
+    for place in (Path("/dev/zero"), tmp_path):
+        with pytest.raises(UsageError, match="is no file"):
+            read_baseline(place)
+
+
 def test_one_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="is no file"):
         read_baseline(tmp_path / "none.json")
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="is not JSON"):

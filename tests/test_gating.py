@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from subjects import SAMPLES
 
@@ -86,12 +87,55 @@ def test_what_cannot_be_read_is_told_and_nothing_is_accepted_of_nothing(
     assert not (folder / "other.json").exists()
 
 
-@pytest.mark.parametrize("output", ["models/state_dict.pt", "none/base.json"])
-def test_a_baseline_is_not_written_where_it_does_not_belong(output: str, folder: Path) -> None:
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize(
+    "output", ["models/state_dict.pt", "none/base.json", "", "models", "a" * 300, "digits.py", "link", "/dev/full"]
+)
+def test_a_baseline_is_not_written_where_it_does_not_belong(output: str, overwrite: bool, folder: Path) -> None:
+    (folder / "link").symlink_to("link")
     before = (folder / "models" / "state_dict.pt").read_bytes()
-    with pytest.raises(UsageError):
-        create_baseline(order("models"), output, overwrite=True, reason="")
+    with pytest.raises(UsageError, match=rf"\(--output {output}\): (make it|name a|take it|give another path)"):
+        create_baseline(order("models"), output, overwrite=overwrite, reason="")
     assert (folder / "models" / "state_dict.pt").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("output", "what"),
+    [
+        ("bnaudit.toml", "the settings"),
+        ("base.json", "the baseline"),
+        ("digits.py", "the model's code"),
+        ("inputs.npy", "the inputs"),
+        ("digits.npz", "a model"),
+        ("models/nan_variance.pt", "a model"),
+    ],
+)
+def test_a_report_never_overwrites_what_the_gate_reads(output: str, what: str, folder: Path) -> None:
+    create_baseline(order("models"), "base.json", overwrite=False, reason="")
+    np.save(folder / "inputs.npy", np.load(folder / "digits.npz")["inputs"])
+    settings = (
+        'baseline = "base.json"\n[files."models/state_dict.pt"]\nmodel = "digits.py:build"\ninputs = "inputs.npy"\n'
+    )
+    (folder / "bnaudit.toml").write_text(settings, encoding="utf-8")
+    before = (folder / output).read_bytes()
+    for kind in ("json", "jsonl"):
+        with pytest.raises(UsageError, match=f"would overwrite {what} "):
+            gate(order("models/state_dict.pt", outputs=(f"{kind}={output}",)))
+    assert (folder / output).read_bytes() == before
+
+
+@pytest.mark.parametrize("option", ["show_accepted", "all_layers"])
+def test_what_results_alone_cannot_show_is_refused(option: str, folder: Path) -> None:
+    with pytest.raises(UsageError, match=rf"\(--{option.replace('_', '-')}\): leave it out, or add a report"):
+        gate(order("models", outputs=("jsonl=results.jsonl",), **{option: True}))
+    assert not (folder / "results.jsonl").exists()
+    assert gate(order("models", outputs=("jsonl=results.jsonl", "json=all.json"), **{option: True})) == 1
+
+
+def test_links_that_go_round_are_an_error_and_no_failure_of_ours(folder: Path) -> None:
+    (folder / "link").symlink_to("link")
+    assert gate(order("link", "models/state_dict.pt")) == 2
+    assert create_baseline(order("link"), "base.json", overwrite=False, reason="") == 2
 
 
 def test_a_gate_requires_what_it_was_given_the_means_to_decide(

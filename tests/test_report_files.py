@@ -10,11 +10,12 @@ from builders import batch_norm, description, part
 
 from bnaudit.auditing import conclude
 from bnaudit.errors import UsageError
-from bnaudit.report_files import check_not_models, destinations, write_reports, write_whole
+from bnaudit.report_files import check_not_models, check_not_read, destinations, write_reports, write_whole
 from bnaudit.reports import View
 from bnaudit.results import Report
 from bnaudit.settings import Settings
 
+SAMPLES = Path(__file__).parent.parent / "sample_models"
 posix = pytest.mark.skipif(sys.platform == "win32", reason="permissions and links of POSIX")
 
 
@@ -65,6 +66,33 @@ def test_a_report_never_overwrites_a_model(tmp_path: Path) -> None:
     check_not_models(destinations([f"json={tmp_path / 'b.json'}"]), [model])
 
 
+def test_a_report_never_overwrites_a_model_that_is_not_audited_either(tmp_path: Path) -> None:
+    model, archive = tmp_path / "other.json", tmp_path / "shard.json"
+    model.write_bytes((SAMPLES / "healthy" / "state_dict.pt").read_bytes())
+    archive.write_bytes((SAMPLES / "digits.npz").read_bytes())
+    for path in (model, archive):
+        with pytest.raises(UsageError, match=r"would overwrite a model \(--output json="):
+            check_not_models(destinations([f"json={path}"]), [])
+
+
+def test_a_report_overwrites_the_one_before(report: Report, tmp_path: Path) -> None:
+    places = destinations([f"{kind}={tmp_path / f'r.{kind}'}" for kind in ("json", "sarif", "junit", "html", "jsonl")])
+    for _ in range(2):
+        check_not_models(places, [tmp_path / "a.pt"])
+        write_reports(report, places)
+    (tmp_path / "empty.json").touch()
+    check_not_models(destinations([f"json={tmp_path / 'empty.json'}"]), [])
+
+
+def test_a_report_never_overwrites_what_is_read(tmp_path: Path) -> None:
+    (tmp_path / "bnaudit.toml").touch()
+    (tmp_path / "link.toml").symlink_to(tmp_path / "bnaudit.toml")
+    for name in ("bnaudit.toml", "link.toml"):
+        with pytest.raises(UsageError, match=r"would overwrite the settings \(--output json=.*another path"):
+            check_not_read(destinations([f"json={tmp_path / name}"]), [("the settings", tmp_path / "bnaudit.toml")])
+    check_not_read(destinations([f"json={tmp_path / 'b.json'}"]), [("the settings", tmp_path / "bnaudit.toml")])
+
+
 def test_every_report_is_written_and_only_the_one_for_stdout_has_the_users_look(
     report: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,8 +130,8 @@ def test_links_that_go_round_are_no_place_for_a_report(tmp_path: Path) -> None:
 def test_a_report_that_cannot_be_written_costs_no_other(
     report: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = ("a.json", "b.json", "c.json")
-    places = destinations([f"{kind}={tmp_path / name}" for kind, name in zip(("json", "sarif", "junit"), names)])
+    names = ("a.json", "b.sarif", "c.junit")
+    places = destinations([f"{name[2:]}={tmp_path / name}" for name in names])
     for name in names[:2]:
         (tmp_path / name).mkdir()  # since the outputs were looked at
     with pytest.raises(UsageError) as raised:

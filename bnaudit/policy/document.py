@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,6 +46,9 @@ def nearest_above(start: Path) -> Document:
     """
     start = start.absolute()
     for folder in (start, *start.parents):
+        if os.path.lexists(folder / OWN) and not _is_file(folder / OWN):
+            remedy = "make it one, or take it away"
+            raise UsageError(f"{written(folder / OWN)} is no file that can be read", remedy=remedy)
         files = [folder / name for name in (OWN, SHARED) if _is_file(folder / name)]
         found = [document for file in files if (document := _read(file, written(file))) is not None]
         if len(found) > 1:

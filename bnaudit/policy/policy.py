@@ -77,6 +77,8 @@ class Policy:
             return None
         place = given.section.places["baseline"]
         path = Path(place.path(str(given.value)))
+        if os.path.lexists(path) and not is_file(path):
+            place.refuse(f"{path} is no file", "name the file that `bnaudit baseline create` wrote")
         if not is_file(path):
             place.refuse(f"there is no baseline {path}", f"`bnaudit baseline create -o {path}` makes it")
         return path

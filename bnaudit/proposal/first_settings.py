@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from bnaudit.errors import UsageError
+from bnaudit.output import check_writable
 from bnaudit.policy.document import OWN, SHARED, nearest_above
 from bnaudit.printable import printable
 from bnaudit.proposal.artifact_groups import groups
@@ -20,11 +22,10 @@ def write_first_settings(folder: Path, output: Path) -> str:
     written.
     """
     where = f"--output {output}"
+    check_writable(output, where, OWN)
     if output.exists() or output.is_symlink():
         remedy = "edit it, take it away, or give another --output"
         raise UsageError(f"{output} is there already and is not overwritten", where=where, remedy=remedy)
-    if not output.absolute().parent.is_dir():
-        raise UsageError(f"there is no folder {output.parent}", where=where, remedy="make it first")
     _refuse_a_second_file(output)
     found = search(folder)
     root = output.absolute().parent
@@ -48,13 +49,19 @@ def _refuse_a_second_file(output: Path) -> None:
         raise UsageError(what, where=f"--output {output}", remedy="edit [tool.bnaudit] there, or take it away")
 
 
+def _is_found(output: Path) -> bool:
+    """Whether a gate that is started here looks for settings there."""
+    folder = Path(os.path.normpath(output.absolute().parent))
+    return output.name == OWN and folder in (Path.cwd(), *Path.cwd().parents)
+
+
 def _told(found: Findings, sections: int, output: Path) -> str:
     models = len(found.models)
     read = f"{models} {'model' if models == 1 else 'models'} in {sections} {'section' if sections == 1 else 'sections'}"
     lines = [f"wrote {printable(str(output))}: {read}"]
     if found.refused:
         lines.append(f"{len(found.refused)} files look like models and cannot be audited, see `exclude` in it")
-    option = "" if output.name == OWN else f" --config {printable(str(output))}"
+    option = "" if _is_found(output) else f" --config {printable(str(output))}"
     if models:
         lines.append("fill in what its comments ask for, then")
         lines.append(f"  bnaudit gate{option} --show-settings    # what is in force")

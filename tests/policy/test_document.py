@@ -38,6 +38,19 @@ def test_without_settings_the_root_is_where_the_search_began(tmp_path: Path) -> 
     assert found.root == tmp_path
 
 
+@pytest.mark.parametrize("kind", ["folder", "link to nowhere", "links in a circle"])
+def test_settings_that_are_no_file_are_not_passed_over(kind: str, tmp_path: Path) -> None:
+    place = tmp_path / "bnaudit.toml"
+    if kind == "folder":
+        place.mkdir()
+    else:
+        place.symlink_to(tmp_path / ("nowhere" if kind == "link to nowhere" else "bnaudit.toml"))
+    (tmp_path / "a").mkdir()
+    for start in (tmp_path, tmp_path / "a"):
+        with pytest.raises(UsageError, match=r"bnaudit\.toml is no file that can be read: make it one"):
+            nearest_above(start)
+
+
 def test_settings_in_both_files_of_one_folder_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "bnaudit.toml", "seed = 1")
     write(tmp_path / "pyproject.toml", "[tool.bnaudit]\nseed = 2")

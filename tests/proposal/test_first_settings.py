@@ -134,6 +134,20 @@ def test_it_may_be_written_elsewhere(folder: Path) -> None:
         write_first_settings(Path(), Path("nowhere", "bnaudit.toml"))
 
 
+def test_how_to_use_it_depends_on_where_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "ci").mkdir()
+    below = Path("ci", "bnaudit.toml")
+    assert f"bnaudit gate --config {below} --show-settings" in write_first_settings(Path(), below)
+    monkeypatch.chdir(folder / "ci")
+    assert "--config" not in write_first_settings(Path(), Path("..", "bnaudit.toml"))
+
+
+@pytest.mark.parametrize("name", ["", ".", "a" * 300])
+def test_where_no_file_can_be_it_is_not_written(name: str, folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"\(--output .*\): (name a file|give another)"):
+        write_first_settings(Path(), Path(name))
+
+
 def test_what_cannot_be_audited_is_said(folder: Path) -> None:
     (folder / "weights" / "broken.pt").write_bytes((folder / "weights" / "first.pt").read_bytes()[:900])
     text = written(folder)
