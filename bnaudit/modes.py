@@ -93,9 +93,14 @@ def updates_in_training(layer: NormLayer) -> bool:
     )
 
 
+def is_frozen(layer: NormLayer) -> bool:
+    """Whether its parameters, or those of the block around one without any, are frozen."""
+    return layer.requires_grad is False or layer.block_requires_grad is False
+
+
 def is_frozen_but_updating(layer: NormLayer) -> bool:
-    """Whether its parameters, or those of the block around one without any, are frozen while its statistics move."""
-    return (layer.requires_grad is False or layer.block_requires_grad is False) and updates_in_training(layer)
+    """Whether a frozen layer's statistics move."""
+    return is_frozen(layer) and updates_in_training(layer)
 
 
 def something_trains(part: Part) -> bool:

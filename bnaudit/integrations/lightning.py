@@ -39,8 +39,8 @@ class NormAudit(Callback):
     """Audits the norm layers of a LightningModule while it trains.
 
     - at fit start: modules that eval() and state_dict() do not reach (BN207)
-    - before the first training batch of an epoch, when all hooks that set modes have run: frozen norms that keep
-      updating (BN501)
+    - in the first training batch of an epoch, when its forward has run and the optimizer has not: frozen norms in
+      training mode (BN501)
     - before validation, test and prediction: layers in training mode after eval() (BN401)
     - at save: statistics that the checkpoint lacks (BN101, BN102), first in the dict, then, at the next epoch or the
       end, in what ModelCheckpoint wrote, which also holds what the LightningModule's own on_save_checkpoint changed
@@ -60,6 +60,7 @@ class NormAudit(Callback):
     ) -> None:
         self._stages = Stages(fail_on=fail_on, select=select, ignore=ignore, intended=intended, skip=_NO_PART)
         self._epoch_began = False
+        self._frozen: frozenset[str] = frozenset()
         self._read: dict[str, float] = {}
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
@@ -73,10 +74,18 @@ class NormAudit(Callback):
         self._read_back(trainer, pl_module)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: object, batch_idx: int) -> None:
-        """Frozen norms in training mode."""
+        """What is frozen, before optimizers are toggled."""
         if self._epoch_began:
             self._epoch_began = False
-            self._stages.frozen(pl_module, "before the first training batch", speaks=trainer.is_global_zero)
+            self._frozen = self._stages.frozen_layers(pl_module)
+
+    def on_before_backward(self, trainer: Any, pl_module: Any, loss: object) -> None:
+        """Frozen norms in training mode."""
+        self._look_at_frozen(trainer, pl_module)
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: object, batch: object, batch_idx: int) -> None:
+        """The same where nothing was backpropagated, or not by Lightning."""
+        self._look_at_frozen(trainer, pl_module)
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
         """Modes; Lightning has called eval()."""
@@ -99,6 +108,11 @@ class NormAudit(Callback):
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
         """What was saved in the end."""
         self._read_back(trainer, pl_module, last=True)
+
+    def _look_at_frozen(self, trainer: Any, pl_module: Any) -> None:
+        frozen, self._frozen = self._frozen, frozenset()
+        if frozen:
+            self._stages.frozen(pl_module, frozen, "in the first training batch", speaks=trainer.is_global_zero)
 
     def _read_back(self, trainer: Any, pl_module: Any, last: bool = False) -> None:
         """Look at what is new on disk; a file that cannot be read yet may still be written and is tried again."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 from torch import nn
@@ -14,18 +13,19 @@ from bnaudit.auditing import conclude, rule_names
 from bnaudit.call_options import with_options
 from bnaudit.description import Artifact, Description, HiddenModule, Part
 from bnaudit.errors import UnfitModelError, UsageError
-from bnaudit.modes import ModeLayer, mode_layers
+from bnaudit.modes import ModeLayer, is_frozen, mode_layers, something_trains
 from bnaudit.name_patterns import compress
 from bnaudit.printable import printable
+from bnaudit.records import replace
 from bnaudit.results import Finding, Hit, Severity
 from bnaudit.rules import Case, Rule, load_rule, rule_id
 from bnaudit.settings import Settings
 from bnaudit.torch_session.live_layers import live_part
-from bnaudit.torch_session.modes import kept_modes
 
 LOGGER = logging.getLogger("bnaudit")
 NEVER = "never"
 _PATTERNS_SHOWN = 4
+_NONE: frozenset[str] = frozenset()
 _ADVICE = (
     "let train(False) reach it: register it in a ModuleList, and call super().train(mode) in an overridden train()"
 )
@@ -50,27 +50,36 @@ class Stages:
         intended: str | Iterable[str] | Mapping[str, str] = (),
         skip: frozenset[str] = frozenset(),
     ) -> None:
-        options: dict[str, Any] = {"select": select, "ignore": ignore, "intended": intended}
+        options: dict[str, Any] = {"select": _kept(select), "ignore": _kept(ignore), "intended": _kept(intended)}
+        self._given = {**options, "fail_on": fail_on, "skip": skip}
         self._settings = with_options(Settings(), options)
         rule_names(self._settings)
         self._fail_on = _threshold(fail_on)
         self._skip = skip
         self._told: set[str] = set()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Trainers copy their callbacks, and send them to other processes."""
+        return _made_again, (self._given, self._told)
+
     def hidden(self, model: nn.Module, when: str, *, speaks: bool = True) -> None:
         """Modules that train(), eval() and state_dict() do not reach (BN207)."""
         self._look(model, self.part(model), self._rules("BN207"), when, speaks)
 
-    def frozen(self, model: nn.Module, when: str, *, by_train: bool = False, speaks: bool = True) -> None:
-        """Frozen norms that keep updating (BN501).
+    def frozen_layers(self, model: nn.Module) -> frozenset[str]:
+        """The names of norms that are frozen while others train, whatever mode they are in."""
+        part = self.part(model)
+        return frozenset(layer.name for layer in part.layers if is_frozen(layer)) if something_trains(part) else _NONE
 
-        by_train: in the modes that `model.train()` gives, as the user wrote it; else in those that the model is in.
+    def frozen(self, model: nn.Module, among: frozenset[str], when: str, *, speaks: bool = True) -> None:
+        """Frozen norms that keep updating (BN501), to be called when a forward of the training just ran.
+
+        A loop may set modes as late as in its forward. among: the frozen layers before the forward: in the training of
+        a GAN, more are for a moment.
         """
-        with kept_modes(model) if by_train else nullcontext():
-            if by_train:
-                model.train()
-            part = self.part(model)
-        self._look(model, part, self._rules("BN501"), when, speaks)
+        part = self.part(model)
+        layers = [layer if layer.name in among else replace(layer, training=None) for layer in part.layers]
+        self._look(model, replace(part, layers=tuple(layers)), self._rules("BN501"), when, speaks)
 
     def modes(self, model: nn.Module, when: str, *, speaks: bool = True) -> None:
         """Layers in training mode after eval() (BN401, by their flags)."""
@@ -80,6 +89,12 @@ class Stages:
     def saved(self, model: nn.Module, part: Part, when: str, *, speaks: bool = True) -> None:
         """Buffers that what was written lacks (BN101, BN102). part: the model with the tensors that were written."""
         self._look(model, part, self._rules("BN101", "BN102"), when, speaks)
+
+    def say(self, message: str, *arguments: object) -> None:
+        """Log a warning, each only once."""
+        if message not in self._told:
+            self._told.add(message)
+            LOGGER.warning(message, *arguments)
 
     def part(self, model: nn.Module) -> Part:
         """The model as it is now."""
@@ -112,6 +127,18 @@ class Stages:
             raise UnfitModelError(
                 _what(first, part) + more, where=when, remedy=first[0].advice, findings=tuple(findings)
             )
+
+
+def _kept(value: str | Iterable[str] | Mapping[str, str]) -> str | tuple[str, ...] | dict[str, str]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return value if isinstance(value, str) else tuple(value)
+
+
+def _made_again(given: dict[str, Any], told: set[str]) -> Stages:
+    stages = Stages(**given)
+    stages._told.update(told)
+    return stages
 
 
 def _threshold(fail_on: str | Severity) -> int:

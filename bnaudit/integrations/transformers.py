@@ -26,8 +26,9 @@ LOGGER = logging.getLogger("bnaudit")
 class NormAudit(TrainerCallback):
     """Audits the norm layers of a model while Hugging Face's Trainer trains it.
 
-    - when training begins: modules that eval() and state_dict() do not reach (BN207), and frozen norms that keep
-      updating in the modes that `model.train()` gives, which the Trainer calls before every step (BN501)
+    - when training begins: modules that eval() and state_dict() do not reach (BN207)
+    - in the first training batch of an epoch, when its forward has run and the optimizer has not: frozen norms in
+      training mode (BN501)
     - after the first batch of every evaluation or prediction, the first event of it that there is: layers in training
       mode after eval() (BN401)
     - at save: statistics that the written folder lacks (BN101, BN102)
@@ -47,17 +48,32 @@ class NormAudit(TrainerCallback):
     ) -> None:
         self._stages = Stages(fail_on=fail_on, select=select, ignore=ignore, intended=intended)
         self._evaluating = False
+        self._epoch_began = False
+        self._frozen: frozenset[str] = frozenset()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Hidden modules, and frozen norms in training mode."""
+        """Hidden modules."""
         self._evaluating = False
-        speaks = state.is_world_process_zero
-        self._stages.hidden(kwargs["model"], "when training begins", speaks=speaks)
-        self._stages.frozen(kwargs["model"], "when training begins", by_train=True, speaks=speaks)
+        self._stages.hidden(kwargs["model"], "when training begins", speaks=state.is_world_process_zero)
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """An epoch begins."""
+        self._epoch_began = True
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """No evaluation is under way, whatever became of the last one."""
+        """What is frozen; and no evaluation is under way, whatever became of the last one."""
         self._evaluating = False
+        if self._epoch_began:
+            self._epoch_began = False
+            self._frozen = self._stages.frozen_layers(kwargs["model"])
+
+    def on_substep_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Frozen norms in training mode, after the first of several batches of a step."""
+        self._look_at_frozen(state, kwargs["model"])
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """The same where a step has one batch."""
+        self._look_at_frozen(state, kwargs["model"])
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Modes; the Trainer has called eval()."""
@@ -86,6 +102,11 @@ class NormAudit(TrainerCallback):
             raise
         except BnauditError as error:
             LOGGER.warning("checkpoint-%s was not checked: %s", state.global_step, error)
+
+    def _look_at_frozen(self, state: Any, model: Any) -> None:
+        frozen, self._frozen = self._frozen, frozenset()
+        if frozen:
+            self._stages.frozen(model, frozen, "in the first training batch", speaks=state.is_world_process_zero)
 
 
 def _folder(output: Path, name: str) -> Path | None:

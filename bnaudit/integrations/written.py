@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -20,8 +19,6 @@ from bnaudit.records import replace
 from bnaudit.torch_session.checkpoint_files import INDEX, WEIGHT_FILES, checkpoint_tensors
 from bnaudit.torch_session.checkpoint_loading import as_stored
 from bnaudit.torch_session.live_tensors import stored_tensor
-
-LOGGER = logging.getLogger("bnaudit")
 
 
 def check_state_dict(
@@ -103,7 +100,9 @@ def _check(stages: Stages, model: nn.Module, written: _Written, when: str, speak
             )
     if tracking and not judged and speaks:
         count = f"{len(tracking)} layers" if len(tracking) > 1 else "layer"
-        LOGGER.warning("nothing of the %s with running statistics was written (%s): not checked", count, when)
+        stages.say(
+            f"no tensor was written under the names of the {count} with running statistics: not checked (%s)", when
+        )
     stages.saved(model, replace(written.part, layers=tuple(judged), hidden=()), when, speaks=speaks)
 
 

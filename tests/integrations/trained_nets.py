@@ -56,6 +56,14 @@ class KeptFrozen(Frozen):
         return self
 
 
+class EvalInForward(Frozen):
+    """Frozen as it should be, in the last moment."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.backbone.eval()
+        return super().forward(x)
+
+
 class InAList(Net):
     """A norm that nothing registers."""
 
