@@ -54,7 +54,7 @@ class Run(NamedTuple):
         if not needs:
             return ""
         if self.measured is None:
-            return self.needs or self.why_not or "a run of the model"
+            return self.needs or ("a run that works" if self.tried else "a run of the model")
         missing = [need for need in needs if need not in self.measured.probes]
         why = {entry.probe: entry.needs or entry.why for entry in self.measured.unmeasured}
         return why.get(missing[0], f"the probe {missing[0]}, which broke") if missing else ""
@@ -131,7 +131,7 @@ def _run(runner: Runner, subject: Subject, asked: bool, progress: Progress) -> R
         if known is not None:
             return Run(description, why_not=str(known), tried=True, failed=asked)
         broken = Failed(rule="", name="running the model", error=where_raised(error))
-        return Run(description, why_not="an internal failure, see below", tried=True, broken=(broken,))
+        return Run(description, why_not="an internal failure", tried=True, broken=(broken,))
 
 
 def _known(error: Exception) -> BnauditError | None:

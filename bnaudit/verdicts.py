@@ -13,7 +13,7 @@ from bnaudit.description import Carrier, Description, NormLayer, Part
 from bnaudit.results import Finding, Outcome, Question, Verdict
 
 if TYPE_CHECKING:
-    from bnaudit.measurement import Measured
+    from bnaudit.measurement import Measured, Unmeasured
     from bnaudit.measuring import Run
 
 NEEDS = {
@@ -41,9 +41,12 @@ def verdicts(
     findings: Sequence[Finding],
     unselected: Sequence[tuple[str, Question | None]],
     ran: Run | None = None,
+    unfinished: Sequence[tuple[str, Question | None, Unmeasured]] = (),
 ) -> tuple[Verdict, ...]:
-    """One verdict per question. `unselected` are the rules (id, question) that were not asked for."""
-    return tuple(_verdict(question, description, findings, unselected, ran) for question in Question)
+    """One verdict per question. `unselected` are the rules (id, question) that were not asked for, `unfinished` those
+    that were and lack what a probe did not measure.
+    """
+    return tuple(_verdict(question, description, findings, unselected, ran, unfinished) for question in Question)
 
 
 def _verdict(
@@ -52,6 +55,7 @@ def _verdict(
     findings: Sequence[Finding],
     unselected: Sequence[tuple[str, Question | None]],
     ran: Run | None,
+    unfinished: Sequence[tuple[str, Question | None, Unmeasured]],
 ) -> Verdict:
     about = [finding for finding in findings if finding.question is question]
     failing = [finding for finding in about if finding.fails]
@@ -70,7 +74,8 @@ def _verdict(
     if open_points:
         return Verdict(question=question, outcome=Outcome.INCONCLUSIVE, reason="; ".join(open_points))
     if outcome is Outcome.PASSED:
-        outcome, reason, needs = _withheld(question, description, unselected) or (outcome, reason, needs)
+        withheld = _withheld(question, description, unselected) or _cut_short(question, unfinished)
+        outcome, reason, needs = withheld or (outcome, reason, needs)
     if outcome is Outcome.PASSED and excused:
         reason = _excuse(excused)
     return Verdict(question=question, outcome=outcome, reason=reason, needs=needs)
@@ -107,7 +112,7 @@ def _stopped(question: Question, ran: Run | None) -> _Answer | None:
                 outcome = Outcome.INCONCLUSIVE if stopped.inconclusive else Outcome.NOT_CHECKED
                 return outcome, stopped.why, stopped.needs
     if ran is not None and ran.tried:
-        return Outcome.NOT_CHECKED, "it could not be run, see below", "a run that works"
+        return Outcome.NOT_CHECKED, "it could not be run", "a run that works"
     return None
 
 
@@ -135,6 +140,16 @@ def _withheld(
     if hiding:
         return Outcome.INCONCLUSIVE, f"{_count(hiding, 'part')} of the file not read (BN118)", ""
     return None
+
+
+def _cut_short(question: Question, unfinished: Sequence[tuple[str, Question | None, Unmeasured]]) -> _Answer | None:
+    """What was begun and not finished keeps a question open: one of its rules might have found something."""
+    lacking = [(id, probe) for id, decides, probe in unfinished if decides is question]
+    if not lacking:
+        return None
+    probe = lacking[0][1]
+    outcome = Outcome.INCONCLUSIVE if probe.inconclusive else Outcome.NOT_CHECKED
+    return outcome, f"{', '.join(id for id, _ in lacking)} not checked: {probe.why}", probe.needs
 
 
 _NOTHING: _Answer = (Outcome.NOT_CHECKED, "no model in the file", "a file that holds a model")

@@ -246,3 +246,11 @@ def test_who_listens_is_told_the_forwards_and_the_layers() -> None:
     assert told.forwards[0] == "1/7 the batch"
     assert len(told.forwards) == ran.measured.forwards + ran.measured.extra_forwards
     assert told.layers[:3] == ["", "0", "1"]
+
+
+def test_what_a_run_lacks_that_did_not_work_is_one_that_works() -> None:
+    # Not the reason, which is no thing to give: "needs the model raised RuntimeError".
+    tried = Run(description(), why_not="the model raised RuntimeError: boo", tried=True, failed=True)
+    assert tried.lacks({"neighbours"}) == "a run that works"
+    assert Run(description()).lacks({"neighbours"}) == "a run of the model"
+    assert Run(description(), why_not="it needs --run", needs="--run").lacks({"neighbours"}) == "--run"

@@ -233,5 +233,5 @@ def test_a_run_that_was_begun_and_failed_leaves_open_what_the_file_does_not_say(
     failed = Run(None, why_not="the model raised ValueError: 3 channels, not 1", tried=True, failed=True)
     open_point = verdict(Question.NEIGHBOURS, failed)
     assert (open_point.outcome, open_point.needs) == (Outcome.NOT_CHECKED, "a run that works")
-    assert open_point.reason == "it could not be run, see below"
+    assert open_point.reason == "it could not be run"
     assert verdict(Question.BUFFERS, failed).outcome is Outcome.PASSED

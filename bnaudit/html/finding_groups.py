@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bnaudit.name_patterns import Universe, compress
 from bnaudit.results import Acceptance, Audit, Finding
-from bnaudit.terminal.amounts import number
+from bnaudit.terminal.finding_places import numbers
 
 
 class Place(NamedTuple):
@@ -19,9 +19,9 @@ class Place(NamedTuple):
     times: int
     message: str
     numbers: str
-    """`0 … 5`, "" where the message says it all."""
-    limit: str
+    """`0 … 5, limit 1`, "" where the message says it all."""
     channels: str
+    """`channels 3, 1`, worst first."""
 
 
 class Group(NamedTuple):
@@ -73,7 +73,6 @@ def _places(members: Sequence[Finding], names: Universe) -> Iterable[Place]:
 def _place(message: str, same: Sequence[Finding], names: Universe) -> Place:
     parts = list(dict.fromkeys(finding.part for finding in same))
     layers = list(dict.fromkeys(finding.layer for finding in same if finding.layer is not None))
-    limits = {finding.limit for finding in same if isinstance(finding.limit, (int, float))}
     return Place(
         parts=""
         if parts == [""]
@@ -81,20 +80,11 @@ def _place(message: str, same: Sequence[Finding], names: Universe) -> Place:
         layers=", ".join(pattern or "(root)" for pattern, _ in compress(layers, names)),
         times=len(same),
         message=message,
-        numbers=_numbers(same),
-        limit=number(next(iter(limits))) if len(limits) == 1 else "",
-        channels=channels(same[0]) if len(same) == 1 else "",
+        numbers=numbers(same).strip(" []"),
+        channels=_channels(same[0]) if len(same) == 1 else "",
     )
 
 
-def _numbers(findings: Sequence[Finding]) -> str:
-    values = [finding.value for finding in findings if isinstance(finding.value, (int, float))]
-    if not values:
-        return ""
-    low, high = min(values), max(values)
-    return number(low) if low == high or low != low else f"{number(low)} … {number(high)}"
-
-
-def channels(finding: Finding) -> str:
-    """`3, 1`: the channels concerned, worst first."""
-    return ", ".join(map(str, finding.channels))
+def _channels(finding: Finding) -> str:
+    listed = ", ".join(map(str, finding.channels))
+    return f"{'channel' if len(finding.channels) == 1 else 'channels'} {listed}" if listed else ""

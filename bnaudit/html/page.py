@@ -11,17 +11,14 @@ from bnaudit.html.environment import TEMPLATES, environment
 from bnaudit.html.pictures import illustrated
 from bnaudit.html.rule_pages import rule_pages
 from bnaudit.html.signs import (
-    EXIT_RESULTS,
-    ONLY_INFORMATION,
     OUTCOME_CLASSES,
     OUTCOME_SIGNS,
-    PASSED_WITH_WARNINGS,
+    RESULT_SIGNS,
     SEVERITY_SIGNS,
 )
 from bnaudit.reports import View
-from bnaudit.results import Question, Report, Severity
-from bnaudit.terminal.amounts import counts
-from bnaudit.terminal.exit_meaning import meaning, open_findings
+from bnaudit.results import Question, Report
+from bnaudit.terminal.exit_meaning import meaning, result, total
 from bnaudit.terminal.summary import below, shared_folder
 
 if TYPE_CHECKING:
@@ -47,8 +44,7 @@ def page(report: Report, view: View) -> str:
         pictured=len(drawn),
         questions=tuple(Question),
         rule_pages=rule_pages(id for section in sections for id in section.rules),
-        found=", ".join(counted for _, counted in counts(open_findings(report))) or "no findings",
-        accepted=len(report.findings) - len(open_findings(report)),
+        found=total(report),
         meaning=meaning(report),
         below=lambda path: below(path, folder),
         style=style,
@@ -61,13 +57,9 @@ def page(report: Report, view: View) -> str:
 
 
 def _result(report: Report) -> dict[str, Any]:
-    code = report.exit_code()
-    shown = EXIT_RESULTS[code]
-    if code == 0 and report.exit_zero and any(audit.exit_code for audit in report.audits):
-        shown = ONLY_INFORMATION
-    elif code == 0 and (report.worst or Severity.NOTE) >= Severity.WARNING:
-        shown = PASSED_WITH_WARNINGS
-    return {"code": code, "result": shown}
+    ended = result(report)
+    sign, css = RESULT_SIGNS[ended]
+    return {"code": report.exit_code(), "heading": ended.value.capitalize(), "sign": sign, "css": css}
 
 
 def _signs() -> dict[str, Any]:

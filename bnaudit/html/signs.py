@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from bnaudit.results import Outcome, Severity
+from bnaudit.terminal.exit_meaning import Result
 
 OUTCOME_SIGNS = {Outcome.PASSED: "✓", Outcome.FAILED: "✗", Outcome.INCONCLUSIVE: "?", Outcome.NOT_CHECKED: "–"}
 OUTCOME_CLASSES = {
@@ -16,20 +15,15 @@ OUTCOME_CLASSES = {
 SEVERITY_SIGNS = {Severity.ERROR: "✗", Severity.WARNING: "▲", Severity.NOTE: "•"}
 
 
-class Result(NamedTuple):
-    """What the page opens with."""
-
-    heading: str
-    sign: str
-    css: str
-
-
-EXIT_RESULTS = {
-    0: Result("Passed", "✓", "passed"),
-    1: Result("Did not pass", "✗", "failed"),
-    2: Result("Not audited completely", "✗", "failed"),
-    3: Result("Not decided", "?", "open"),
-    130: Result("Interrupted", "?", "open"),
+RESULT_SIGNS = {
+    Result.PASSED: ("✓", "passed"),
+    Result.WITH_WARNINGS: ("▲", "open"),
+    Result.INFORMATION: ("–", "unchecked"),
+    Result.FAILED: ("✗", "failed"),
+    Result.INCOMPLETE: ("✗", "failed"),
+    Result.MISTYPED: ("✗", "failed"),
+    Result.UNDECIDED: ("?", "open"),
+    Result.UNCHECKED: ("?", "open"),
+    Result.INTERRUPTED: ("?", "open"),
 }
-PASSED_WITH_WARNINGS = Result("Passed, with warnings", "▲", "open")
-ONLY_INFORMATION = Result("For information", "–", "unchecked")
+"""Of what the page opens with: its sign, and its class in the style sheet."""

@@ -16,7 +16,7 @@ from bnaudit.printable import printable
 from bnaudit.reports import Renderer, View
 from bnaudit.results import Audit, Finding, Report, Severity
 from bnaudit.terminal.amounts import counts, plural
-from bnaudit.terminal.exit_meaning import meaning, open_findings
+from bnaudit.terminal.exit_meaning import meaning, total
 from bnaudit.terminal.finding_places import grouped, layer_names, places, standing
 
 MOST = 10
@@ -59,20 +59,16 @@ def render(report: Report, view: View) -> str:
 
 
 def _stated(report: Report) -> Iterator[_Annotation]:
-    """What is no finding: obstacles, the result, accepted findings, checks that did not run."""
+    """What is no finding: the result, and obstacles."""
     yield _Annotation(Severity.NOTE, "bnaudit", (_result(report),))
-    accepted = len(report.findings) - len(open_findings(report))
-    if accepted:
-        yield _Annotation(Severity.NOTE, "bnaudit: accepted", (f"{plural(accepted, 'accepted finding')}",))
     for each in obstacles(report):
         if each.severity > Severity.NOTE:
             yield _Annotation(each.severity, f"bnaudit: {each.kind.words}", (each.text,), each.path)
 
 
 def _result(report: Report) -> str:
-    total = ", ".join(counted for _, counted in counts(open_findings(report))) or "no findings"
     artifacts = plural(len(report.audits), "artifact")
-    return f"{artifacts}: {total} · exit {report.exit_code()}: {meaning(report)}"
+    return f"{artifacts}: {total(report)} · exit {report.exit_code()}: {meaning(report)}"
 
 
 def _annotation(group: _Group) -> _Annotation:
@@ -159,6 +155,8 @@ def _log(report: Report, view: View) -> Iterator[str]:
         ids = ", ".join(waiting.rules)
         where = f"{waiting.artifacts} of {plural(len(report.audits), 'artifact')}"
         yield _plain(f"did not run in {where}: {ids}: needs {waiting.needs}")
+    if report.other_files:
+        yield _plain(f"{plural(report.other_files, 'other file')}: not a model")
     yield _plain(_result(report))
     yield "::endgroup::"
 

@@ -14,7 +14,7 @@ from bnaudit.obstacles import Kind, checks_not_run, obstacles
 from bnaudit.reports import Renderer, View
 from bnaudit.results import Audit, Finding, LedgerRow, Outcome, Question, Report, Severity, Verdict
 from bnaudit.terminal.amounts import counts, plural, seconds_text, share, span
-from bnaudit.terminal.exit_meaning import meaning, open_findings
+from bnaudit.terminal.exit_meaning import meaning, open_findings, result, total
 from bnaudit.terminal.finding_places import Place, grouped, layer_names, places, standing
 
 MARKER = "<!-- bnaudit -->"
@@ -26,7 +26,6 @@ _TABLE_SHARE = 24_000
 """Characters of the table of artifacts at most: the findings need room too."""
 _PLACES = 8
 _LEDGER_ROWS = 30
-_RESULTS = {0: "passed", 1: "failed", 2: "could not be decided", 3: "not checked", 130: "interrupted"}
 
 
 class _Section(NamedTuple):
@@ -66,13 +65,9 @@ def _fitting(sections: Sequence[_Section], room: int) -> set[int]:
 
 def _heading(report: Report) -> list[str]:
     number = report.exit_code()
-    total = ", ".join(counted for _, counted in counts(open_findings(report))) or "no findings"
-    if accepted := len(report.findings) - len(open_findings(report)):
-        total += f", {accepted} accepted"
     artifacts = plural(len(report.audits), "artifact")
-    overlooked = report.exit_zero and number == 0 and any(audit.exit_code for audit in report.audits)
-    result = "for information only" if overlooked else _RESULTS[number]
-    return [f"## bnaudit: {result}", "", f"{artifacts}: {total} · exit {number}: {prose(meaning(report))}"]
+    said = f"{artifacts}: {total(report)} · exit {number}: {prose(meaning(report))}"
+    return [f"## bnaudit: {result(report).value}", "", said]
 
 
 def _sections(report: Report) -> Iterator[_Section]:
@@ -153,7 +148,8 @@ def _run(audit: Audit) -> str:
     if run is None:
         return ""
     inputs = f"{prose(run.inputs)}{' (noise: structure, not sizes)' if run.synthetic else ''}"
-    return f"run: {prose(run.runner)} · {inputs} · {plural(run.forwards, 'forward')}, {seconds_text(run.seconds)}"
+    forwards = plural(run.forwards + run.extra_forwards, "forward")
+    return f"run: {prose(run.runner)} · {inputs} · {forwards}, {seconds_text(run.seconds)}"
 
 
 def _group(members: Sequence[Finding], found: Sequence[Place]) -> list[str]:
@@ -187,7 +183,8 @@ def _notes(report: Report) -> Iterator[_Section]:
         for members in grouped(notes):
             found += [f"{code(audit.artifact.path)}", "\n".join(_group(members, places(members, names)))]
     if found:
-        yield _Section(_folded(plural(len(found) // 2, "note"), found), "the notes", 3)
+        (_, counted), *_ = reversed(counts(open_findings(report)))
+        yield _Section(_folded(counted, found), "the notes", 3)
 
 
 def _accepted(report: Report) -> Iterator[_Section]:

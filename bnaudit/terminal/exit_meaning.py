@@ -1,16 +1,53 @@
-"""Why a report ends with its exit code, in words."""
+"""How a report ends, in words that all reports use: the result, the counts, why it has its exit code."""
 
 from __future__ import annotations
 
+from enum import Enum
+
+from bnaudit.records import replace
 from bnaudit.results import Audit, Finding, Outcome, Report, Severity
-from bnaudit.terminal.amounts import plural
+from bnaudit.terminal.amounts import counts, plural
+
+
+class Result(str, Enum):
+    """What a report opens with."""
+
+    PASSED = "passed"
+    WITH_WARNINGS = "passed, with warnings"
+    INFORMATION = "for information only"
+    FAILED = "did not pass"
+    INCOMPLETE = "not audited completely"
+    MISTYPED = "settings that fit nothing"
+    UNDECIDED = "not decided"
+    UNCHECKED = "not checked"
+    INTERRUPTED = "interrupted"
+
+
+def result(report: Report) -> Result:
+    """The result in the fewest words."""
+    code = report.exit_code()
+    if code == 0:
+        return _passed(report)
+    if code == 2:
+        return Result.INCOMPLETE if _is_broken(report) else Result.MISTYPED
+    if code == 3:
+        return Result.UNDECIDED if report.looked else Result.UNCHECKED
+    return Result.FAILED if code == 1 else Result.INTERRUPTED
+
+
+def total(report: Report) -> str:
+    """`1 error, 2 notes, 3 accepted`: what was found in all."""
+    found = ", ".join(counted for _, counted in counts(open_findings(report))) or "no findings"
+    accepted = len(report.findings) - len(open_findings(report))
+    return f"{found}, {accepted} accepted" if accepted else found
 
 
 def meaning(report: Report) -> str:
     """What the exit code says, in a few words without a final stop."""
     code = report.exit_code()
     if code == 0:
-        return _would_fail(report) if report.exit_zero else f"nothing at or above {_threshold(report)}"
+        excused = "for information only, --exit-zero"
+        return excused if _is_excused(report) else f"nothing at or above {_threshold(report)}"
     return {1: _found, 2: _broken, 3: _undecided, 130: _interrupted}[code](report)
 
 
@@ -20,15 +57,15 @@ def open_findings(report: Report) -> list[Finding]:
 
 
 def _found(report: Report) -> str:
-    if any(finding.severity >= audit.fail_on for audit in report.audits for finding in audit.open_findings):
+    if any(audit.failing_findings for audit in report.audits):
         return f"findings at or above {_threshold(report)}"
     return f"{_verdicts(report, (Outcome.FAILED,))} required, and failed"
 
 
 def _broken(report: Report) -> str:
-    if any(entry.error for entry in report.unaudited) or any(a.failed or a.run_failed for a in report.audits):
-        return "something could not be read or run, or failed"
-    return "the settings name what is not there"
+    return (
+        "something could not be read or run, or failed" if _is_broken(report) else "the settings name what is not there"
+    )
 
 
 def _undecided(report: Report) -> str:
@@ -43,11 +80,19 @@ def _interrupted(report: Report) -> str:
     return "interrupted, this is what was found so far"
 
 
-def _would_fail(report: Report) -> str:
-    without = {audit.exit_code for audit in report.audits}
-    if without & {1, 3} or report.unaudited:
-        return "for information only, --exit-zero"
-    return f"nothing at or above {_threshold(report)}"
+def _passed(report: Report) -> Result:
+    if _is_excused(report):
+        return Result.INFORMATION
+    return Result.WITH_WARNINGS if (report.worst or Severity.NOTE) >= Severity.WARNING else Result.PASSED
+
+
+def _is_broken(report: Report) -> bool:
+    return any(entry.error for entry in report.unaudited) or any(a.failed or a.run_failed for a in report.audits)
+
+
+def _is_excused(report: Report) -> bool:
+    """It would not have passed without --exit-zero."""
+    return report.exit_zero and replace(report, exit_zero=False).exit_code() != 0
 
 
 def _threshold(report: Report) -> str:

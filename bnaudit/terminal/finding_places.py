@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bnaudit.name_patterns import Universe, compress
 from bnaudit.printable import printable
-from bnaudit.results import Audit, Finding, Severity
+from bnaudit.results import Audit, Finding
 from bnaudit.terminal.amounts import number
 
 
@@ -37,10 +37,17 @@ def layer_names(audit: Audit) -> Universe:
 
 
 def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Findings of one rule, severity, advice and standing together, in the order of their first."""
-    groups: dict[tuple[str, Severity, str, bool, str], list[Finding]] = {}
+    """Findings of one rule, severity, confidence, advice and standing together, in the order of their first."""
+    groups: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:
-        kind = (finding.rule, finding.severity, finding.advice, finding.intended, standing(finding))
+        kind = (
+            finding.rule,
+            finding.severity,
+            finding.confidence,
+            finding.advice,
+            finding.intended,
+            standing(finding),
+        )
         groups.setdefault(kind, []).append(finding)
     return list(groups.values())
 

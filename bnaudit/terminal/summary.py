@@ -12,7 +12,7 @@ from rich.text import Text
 from bnaudit.printable import printable
 from bnaudit.results import Outcome, Question, Report
 from bnaudit.terminal.amounts import counts, plural
-from bnaudit.terminal.exit_meaning import meaning, open_findings
+from bnaudit.terminal.exit_meaning import meaning, total
 from bnaudit.terminal.styles import OUTCOME_STYLES, SEVERITY_STYLES
 
 _SIGNS = {Outcome.PASSED: "+", Outcome.FAILED: "-", Outcome.INCONCLUSIVE: "?", Outcome.NOT_CHECKED: "."}
@@ -45,6 +45,10 @@ def summary(console: Console, report: Report) -> None:
             line.append(f"{printable(below(unaudited.path, folder))}: ", style="bold")
         line.append(printable(unaudited.why))
         console.print(line)
+
+
+def other_files(console: Console, report: Report) -> None:
+    """Print how many files in folders are no models."""
     if report.other_files:
         console.print(Text(f"{plural(report.other_files, 'other file')}: not a model", style="dim"))
 
@@ -75,8 +79,5 @@ def unmatched(console: Console, report: Report) -> None:
 def last_line(console: Console, report: Report) -> None:
     """Print what was found in all and the exit code with its meaning."""
     code = report.exit_code()
-    total = ", ".join(counted for _, counted in counts(open_findings(report))) or "no findings"
-    if accepted := len(report.findings) - len(open_findings(report)):
-        total += f", {accepted} accepted"
-    line = Text(f"{total} · exit {code}: {meaning(report)}", style="bold" if code else "")
+    line = Text(f"{total(report)} · exit {code}: {meaning(report)}", style="bold" if code else "")
     console.print(line)

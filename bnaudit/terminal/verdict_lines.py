@@ -30,7 +30,7 @@ def heading(console: Console, audit: Audit) -> None:
 
 def alarms(console: Console, audit: Audit) -> None:
     """Errors that no verdict speaks of stand above the verdicts: a report must not open with `passed` then."""
-    unspoken = (f for f in audit.findings if f.severity is Severity.ERROR and f.question is None)
+    unspoken = (f for f in audit.open_findings if f.severity is Severity.ERROR and f.question is None)
     first = {finding.rule: finding for finding in reversed(list(unspoken))}
     for finding in first.values():
         line = Text(f"error {finding.rule} {finding.name}: {printable(finding.message)}", style="bold red")

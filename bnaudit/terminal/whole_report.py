@@ -9,7 +9,7 @@ from bnaudit.terminal.finding_groups import findings
 from bnaudit.terminal.ledger_table import ledger
 from bnaudit.terminal.run_lines import run_lines
 from bnaudit.terminal.skipped_checks import skipped_everywhere
-from bnaudit.terminal.summary import last_line, summary, unmatched
+from bnaudit.terminal.summary import last_line, other_files, summary, unmatched
 from bnaudit.terminal.verdict_lines import alarms, heading, required_open, verdicts
 
 
@@ -34,6 +34,7 @@ def whole_report(console: Console, report: Report, in_full: bool, show_accepted:
         findings(console, audit, in_full, show_accepted, with_skipped=alone or in_full)
     if len(report.audits) + len(report.unaudited) > 1 or not report.audits:
         summary(console, report)
+    other_files(console, report)
     if not alone and not in_full:
         skipped_everywhere(console, report)
     unmatched(console, report)

@@ -105,10 +105,10 @@ def test_a_pass_with_warnings_does_not_look_like_one_without() -> None:
     warned = replace(clean, findings=(finding("BN105", "bn1", Severity.WARNING),))
     assert next(page(clean).all("h1")).text == "✓ Passed"
     assert next(page(warned).all("h1")).text == "▲ Passed, with warnings"
-    assert next(page().all("h1")).text == "? Not decided"
+    assert next(page().all("h1")).text == "? Not checked"
     failing = replace(clean, findings=(finding("BN105", "bn1", Severity.ERROR),))
     assert next(page(failing).all("h1")).text == "✗ Did not pass"
-    assert next(page(failing, exit_zero=True).all("h1")).text == "– For information"
+    assert next(page(failing, exit_zero=True).all("h1")).text == "– For information only"
 
 
 def test_every_verdict_has_a_sign_a_word_a_reason_and_what_it_needs(document: Element) -> None:
@@ -325,3 +325,10 @@ def test_nothing_of_it_is_imported_before_a_page_is_made() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown.strip() == "[]"
+
+
+def test_one_channel_is_a_channel() -> None:
+    found = finding("BN105", "bn1", Severity.WARNING, channels=(3,), value=0.7, limit=0.5)
+    shown = page(replace(layers("bn1"), findings=(found,)))
+    (place,) = next(each for each in shown.all("ul") if each.attributes.get("class") == "places").all("li")
+    assert " ".join(place.text.split()) == "bn1 something is off 0.7, limit 0.5 channel 3"

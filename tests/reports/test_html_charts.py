@@ -315,3 +315,10 @@ def test_of_many_names_some_are_listed_and_the_rest_is_counted() -> None:
     marks = tuple(Mark(f"bn{n}", 1.0, Standing.BEYOND, "") for n in range(6))
     assert named(marks, Standing.BEYOND) == "bn0, bn1, bn2, bn3 and 2 more"
     assert shown("") == "(root)" and shown("a" * 61) == "…" + "a" * 59
+
+
+def test_one_layer_is_not_all_of_them() -> None:
+    shown = stored(batch_norm("a", counter=500, momentum=0.1))
+    assert shown["Batches counted"] == Plain("Batches counted", "num_batches_tracked is 500 in the one layer.")
+    title = "Initial statistics left"
+    assert shown[title] == Plain(title, "below 0.01 % in the one layer with a count of batches.")

@@ -98,9 +98,10 @@ def hostile_audit(name: str) -> Audit:
 def test_the_result_stands_in_the_heading() -> None:
     expected = {
         "healthy": "passed",
-        "findings": "failed",
-        "unmatched": "could not be decided",
-        "required": "not checked",
+        "findings": "did not pass",
+        "unmatched": "settings that fit nothing",
+        "required": "not decided",
+        "broken": "not audited completely",
         "nothing": "not checked",
         "interrupted": "interrupted",
         "for information": "for information only",

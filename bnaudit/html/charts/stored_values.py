@@ -61,7 +61,7 @@ def _residual(rows: Sequence[LayerRow], prefix: str, limit: float) -> Picture | 
     assumed = any(row.assumed for row, _ in shares)
     taken = " Where the file does not say the momentum, 0.1 is taken." if assumed else ""
     if max(value for _, value in shares) < min(_FLOOR, limit):
-        return Plain(title, f"below 0.01 % in all {plural(len(shares), 'layer')} that count their batches.{taken}")
+        return Plain(title, f"below 0.01 % in {_every(len(shares))} with a count of batches.{taken}")
     marks = tuple(
         Mark(row.name, value * 100, _standing(row, _RESIDUAL_RULES), f"{share(value)} is initial", row.part)
         for row, value in shares
@@ -185,7 +185,11 @@ def _standing(row: LayerRow, rules: Sequence[str], value: float = 0.0) -> Standi
 
 
 def _all(counted: Sequence[object], rows: Sequence[LayerRow]) -> str:
-    return f"all {plural(len(rows), 'layer')}" if len(counted) == len(rows) else f"{len(counted)} of {len(rows)} layers"
+    return _every(len(rows)) if len(counted) == len(rows) else f"{len(counted)} of {len(rows)} layers"
+
+
+def _every(number: int) -> str:
+    return "the one layer" if number == 1 else f"all {number} layers"
 
 
 def _table(
