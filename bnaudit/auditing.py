@@ -8,7 +8,7 @@ from contextlib import closing
 from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from bnaudit import __version__, plugins
 from bnaudit.call_options import with_options
@@ -21,12 +21,15 @@ from bnaudit.measuring import Run, run
 from bnaudit.progress import Progress, Silent
 from bnaudit.reading.byte_source import ByteSource
 from bnaudit.records import replace
-from bnaudit.results import Audit, Failed, Finding, Hit, Report, Severity, Skipped, Unaudited
+from bnaudit.results import Audit, Failed, Finding, Hit, Question, Report, Severity, Skipped, Unaudited
 from bnaudit.rules import Case, Rule, load_rule, rule_id
 from bnaudit.settings import Settings, check_selectors
 from bnaudit.targets import Targets, expand
 from bnaudit.verdicts import verdicts
 from bnaudit.worker_pool import Piece, results
+
+if TYPE_CHECKING:
+    from bnaudit.measurement import Unmeasured
 
 
 def describe(path: str | Path, settings: Settings | None = None) -> Description:
@@ -274,7 +277,9 @@ def conclude(
     return Audit(
         artifact=description.artifact,
         description=description,
-        verdicts=verdicts(description, findings, [(rule.id, rule.question) for rule in unselected], ran),
+        verdicts=verdicts(
+            description, findings, [(rule.id, rule.question) for rule in unselected], ran, _unfinished(selected, ran)
+        ),
         ledger=ledger(description.parts, settings.covers, settings.all_layers),
         findings=tuple(finding for finding in findings if settings.covers(finding.layer)),
         skipped=tuple(skipped),
@@ -320,6 +325,13 @@ def _apply(
         if not _taken(hit, rule, places)
     ]
     return sorted(findings, key=lambda f: (-f.severity, f.rule)), skipped, failed
+
+
+def _unfinished(selected: Sequence[Rule], ran: Run) -> list[tuple[str, Question | None, Unmeasured]]:
+    """Rules that were asked for and lack a measurement, each with the first probe that stopped."""
+    stopped = {each.probe: each for each in ran.measured.unmeasured} if ran.measured is not None else {}
+    found = [(rule, next((stopped[need] for need in rule.needs if need in stopped), None)) for rule in selected]
+    return [(rule.id, rule.question, probe) for rule, probe in found if probe is not None]
 
 
 def _in_its_part(hit: Hit, ran: Run) -> Hit:

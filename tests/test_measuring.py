@@ -13,13 +13,15 @@ import numpy as np
 import pytest
 from builders import batch_norm, description, part
 from fake_runs import FakeSession, Net, pool
+from subjects import SAMPLES
 
+import bnaudit
 import bnaudit.runners
 from bnaudit.description import Carrier, Description
 from bnaudit.errors import UnreadableError
 from bnaudit.measuring import Run, run
 from bnaudit.progress import Silent
-from bnaudit.results import Question
+from bnaudit.results import Outcome, Question
 from bnaudit.run_options import RunOptions
 from bnaudit.runners import Runner, Subject
 from bnaudit.session import NotPossibleError, RunError, Session, Trace
@@ -254,3 +256,11 @@ def test_what_a_run_lacks_that_did_not_work_is_one_that_works() -> None:
     assert tried.lacks({"neighbours"}) == "a run that works"
     assert Run(description()).lacks({"neighbours"}) == "a run of the model"
     assert Run(description(), why_not="it needs --run", needs="--run").lacks({"neighbours"}) == "--run"
+
+
+def test_a_budget_that_ends_before_a_rule_was_checked_leaves_its_verdict_open() -> None:
+    given = {"inputs": Path(SAMPLES, "digits.npz"), "require": ("eval-mode",)}
+    noisy = bnaudit.audit(Path(SAMPLES, "defects", "noisy_input.onnx"), **given, budget=1e-6)
+    assert noisy.exit_code() == 3
+    (verdict,) = noisy.audits[0].undecided
+    assert verdict.outcome is Outcome.INCONCLUSIVE and "BN302" in verdict.reason

@@ -235,3 +235,15 @@ def test_a_run_that_was_begun_and_failed_leaves_open_what_the_file_does_not_say(
     assert (open_point.outcome, open_point.needs) == (Outcome.NOT_CHECKED, "a run that works")
     assert open_point.reason == "it could not be run"
     assert verdict(Question.BUFFERS, failed).outcome is Outcome.PASSED
+
+
+@pytest.mark.parametrize(("begun", "outcome"), [(True, Outcome.INCONCLUSIVE), (False, Outcome.NOT_CHECKED)])
+def test_a_question_of_which_a_rule_could_not_be_checked_does_not_pass(begun: bool, outcome: Outcome) -> None:
+    stopped = Unmeasured(probe="repeats", why="the budget of 1 s was spent", needs="more time", inconclusive=begun)
+    graph = description(part([batch_norm(graph_training=False)], carrier=Carrier.GRAPH))
+    unfinished = [("BN302", Question.EVAL_MODE, stopped), ("BN306", Question.EVAL_MODE, stopped)]
+    found = {each.question: each for each in verdicts(graph, (), (), None, unfinished)}
+    assert found[Question.EVAL_MODE].outcome is outcome
+    assert found[Question.EVAL_MODE].reason == "BN302, BN306 not checked: the budget of 1 s was spent"
+    assert found[Question.EVAL_MODE].needs == "more time"
+    assert found[Question.FROZEN].outcome is Outcome.PASSED
