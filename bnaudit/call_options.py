@@ -10,7 +10,7 @@ from bnaudit import plugins
 from bnaudit.errors import UsageError
 from bnaudit.records import replace
 from bnaudit.results import Acceptance, Confidence, Question, Severity
-from bnaudit.rules import rule_id
+from bnaudit.rules import load_rule, rule_id
 from bnaudit.run_options import RunOptions
 from bnaudit.settings import Settings, check_selectors
 
@@ -132,7 +132,11 @@ def _listed(name: str, value: Any) -> Iterable[Any]:
 
 def _acceptances(name: str, value: Any) -> tuple[Acceptance, ...]:
     if not isinstance(value, Mapping):
-        return tuple(_iterated(name, value, "accepted findings"))
+        given = tuple(_iterated(name, value, "accepted findings"))
+        wrong = next((each for each in given if not isinstance(each, Acceptance)), None)
+        if wrong is not None:
+            raise UsageError(f"{name} holds {wrong!r}, no Acceptance", remedy="give a dict, {'BN105': 'why'}")
+        return tuple(each if each.expired else replace(each, expired=_is_over(name, each.until)) for each in given)
     accepted = []
     for text, reason in value.items():
         rule, _, layer = str(text).partition("=")
@@ -141,6 +145,38 @@ def _acceptances(name: str, value: Any) -> tuple[Acceptance, ...]:
         (rule,) = _rules([rule])
         accepted.append(Acceptance(source=f"{name}[{text!r}]", rule=rule, layer=layer or "*", reason=str(reason)))
     return tuple(accepted)
+
+
+def _is_over(name: str, until: str) -> bool:
+    from datetime import date
+
+    try:
+        return bool(until) and date.fromisoformat(until) < date.today()
+    except ValueError:
+        raise UsageError(f"{name} ends on {until!r}, which is no day", remedy="write 2027-01-31") from None
+
+
+def _limits(name: str, value: Any) -> Mapping[str, Mapping[str, float]]:
+    """Rule → limit → number; a name that no rule has would change nothing, and nobody would know."""
+    if not isinstance(value, Mapping) or not all(isinstance(each, Mapping) for each in value.values()):
+        raise UsageError(f"{name}={value!r} gives no limits by rule", remedy="give {'BN404': {'mean_shift': 0.4}}")
+    files = {rule_id(file): file for file in plugins.names("bnaudit.rules")}
+    found: dict[str, Mapping[str, float]] = {}
+    for rule, limits in value.items():
+        id = str(rule).upper()
+        if id not in files:
+            remedy = _nearest(id, files).removeprefix(": ") or "`bnaudit rules` lists them"
+            raise UsageError(f"{name} names no rule with {rule!r}", remedy=remedy)
+        known = load_rule(files[id]).limits
+        own = {str(limit).replace("-", "_"): number for limit, number in limits.items()}
+        for limit, number in own.items():
+            if limit not in known:
+                remedy = _nearest(limit, known).removeprefix(": ") or f"it has {', '.join(known) or 'none'}"
+                raise UsageError(f"{id} has no limit {limit!r}", remedy=remedy)
+            if isinstance(number, bool) or not hasattr(number, "__float__") or not float(number) >= 0:
+                raise UsageError(f"{name}: {id}.{limit}={number!r} is no number of at least 0", remedy="give another")
+        found[id] = MappingProxyType({limit: float(number) for limit, number in own.items()})
+    return MappingProxyType(found)
 
 
 def _rules(prefixes: Iterable[Any]) -> tuple[str, ...]:
@@ -168,6 +204,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "require": _questions,
     "accept": _acceptances,
     "severities": _severities,
+    "limits": _limits,
     "dims": _sizes,
     "model_args": _arguments,
     "device": lambda name, value: str(value),

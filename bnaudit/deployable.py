@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from bnaudit.auditing import audit
-from bnaudit.errors import BnauditError
+from bnaudit.call_options import with_options
+from bnaudit.errors import BnauditError, UsageError
 from bnaudit.printable import printable
 from bnaudit.records import replace
 from bnaudit.reports import View, renderer
@@ -61,7 +63,9 @@ def assert_deployable(
     if inputs is not None:
         options["inputs"] = inputs
     try:
-        report = audit(model, settings, require=require, fail_on=fail_on, **options)
+        settings = with_options(settings or Settings(), {**options, "require": require, "fail_on": fail_on})
+        report = audit(model, settings)
+        _refuse_what_fits_nothing(report, settings.layers)
     except BnauditError as error:
         raise error.with_traceback(None) from None  # its sentence says all; where bnaudit noticed it does not help
     if report.interrupted:
@@ -70,6 +74,16 @@ def assert_deployable(
     if report.exit_code() != 0:
         raise NotDeployableError(report)
     return report
+
+
+def _refuse_what_fits_nothing(report: Report, patterns: Iterable[str]) -> None:
+    """A mistyped pattern of layers would hide all findings."""
+    names = [layer.name for entry in report.audits for _, layer in entry.description.layers]
+    for pattern in patterns:
+        if names and not any(map(Settings(layers=(pattern,)).covers, names)):
+            close = get_close_matches(pattern, names, n=1)
+            remedy = f"did you mean {close[0]}?" if close else "check the pattern"
+            raise UsageError(f"layers={pattern!r} fits no layer of what was audited", remedy=remedy)
 
 
 def failure_text(report: Report) -> str:

@@ -10,7 +10,7 @@ from torch import nn
 import bnaudit
 from bnaudit.call_options import with_options
 from bnaudit.errors import UsageError
-from bnaudit.results import Confidence, Question, Severity
+from bnaudit.results import Acceptance, Confidence, Question, Severity
 from bnaudit.settings import Settings
 
 
@@ -32,6 +32,7 @@ from bnaudit.settings import Settings
         ("fail_on", Severity.WARNING, Severity.WARNING),
         ("min_confidence", "low", Confidence.LOW),
         ("severities", {"bn105": "error"}, {"BN105": Severity.ERROR}),
+        ("limits", {"bn404": {"mean-shift": np.float32(0.5)}}, {"BN404": {"mean_shift": 0.5}}),
     ],
 )
 def test_what_is_natural_in_python_is_understood(name: str, given: Any, held: Any) -> None:
@@ -49,6 +50,12 @@ def test_options_of_a_run_are_understood_too() -> None:
     ("options", "message"),
     [
         ({"batch_size": "8"}, "batch_size='8' is no whole number of at least 1"),
+        ({"limits": {"BN4O4": {"mean_shift": 1}}}, "names no rule with 'BN4O4': did you mean BN40"),
+        ({"limits": {"BN404": {"mean_shfit": 1}}}, "BN404 has no limit 'mean_shfit': did you mean mean_shift"),
+        ({"limits": {"BN404": {"mean_shift": "1"}}}, r"BN404\.mean_shift='1' is no number of at least 0"),
+        ({"limits": {"BN404": 1}}, "gives no limits by rule"),
+        ({"accept": ["BN105"]}, "accept holds 'BN105', no Acceptance"),
+        ({"accept": [Acceptance(source="x", rule="BN105", until="31.1.2027")]}, "'31.1.2027', which is no day"),
         ({"batch_size": 0}, "batch_size=0 is no whole number of at least 1"),
         ({"batch_size": True}, "batch_size=True is no whole number"),
         ({"anchors": None}, "anchors=None is no whole number"),
@@ -90,3 +97,8 @@ def test_an_option_that_there_is_not_is_a_type_error_with_the_nearest() -> None:
 def test_what_is_neither_a_model_nor_a_path_is_named(subject: object, kind: str) -> None:
     with pytest.raises(UsageError, match=f"an object of class {kind} is neither a model nor the path of one"):
         bnaudit.audit(subject)
+
+
+def test_an_acceptance_that_is_given_in_python_ends_as_well() -> None:
+    entries = [Acceptance(source="x", rule="BN105", until=until) for until in ("2020-01-31", "2999-01-31", "")]
+    assert [each.expired for each in with_options(Settings(), {"accept": entries}).accept] == [True, False, False]

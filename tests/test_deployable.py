@@ -184,3 +184,11 @@ def test_unittest_counts_it_as_a_failure_not_as_an_error(tmp_path: Path) -> None
     )
     assert done.returncode == 1
     assert "FAILED (failures=1)" in done.stderr and "virgin-statistics (BN103)" in done.stderr
+
+
+def test_a_pattern_of_layers_that_fits_none_hides_no_finding() -> None:
+    nan = SAMPLES / "defects" / "nan_variance.pt"
+    with pytest.raises(UsageError, match=r"layers='layer9\.\*' fits no layer"):
+        bnaudit.assert_deployable(nan, require=(), layers=("bn1", "layer9.*"))
+    with pytest.raises(NotDeployableError):
+        bnaudit.assert_deployable(nan, require=(), layers="layer*")
