@@ -9,6 +9,7 @@ from bnaudit.html.layer_rows import LayerRow, layer_rows
 from bnaudit.html.pictures import Pictures, pictures
 from bnaudit.results import Audit, Finding, Question, Severity, Skipped
 from bnaudit.terminal.amounts import bytes_text, counts
+from bnaudit.terminal.ledger_table import why_no_layers
 from bnaudit.terminal.run_lines import run_texts
 
 
@@ -89,7 +90,7 @@ def artifact_section(audit: Audit, position: int, name: str, *, with_pictures: b
         accepted=groups(audit, accepted),
         run=tuple(text.plain for text in run_texts(audit)),
         rows=tuple(rows),
-        no_layers="" if rows else _no_layers(audit),
+        no_layers="" if rows else why_no_layers(audit),
         pictures=pictures(audit, rows, id) if with_pictures else Pictures((), ()),
         skipped=_by_need(audit),
     )
@@ -105,16 +106,6 @@ def _about(audit: Audit) -> str:
 def _alarms(audit: Audit) -> tuple[Finding, ...]:
     unspoken = (f for f in audit.open_findings if f.severity is Severity.ERROR and f.question is None)
     return tuple({finding.rule: finding for finding in reversed(list(unspoken))}.values())
-
-
-def _no_layers(audit: Audit) -> str:
-    folded = next((part.folded for part in audit.description.parts if part.folded), "")
-    hidden = sum(len(part.hidden) for part in audit.description.parts)
-    if folded:
-        return f"No norm layers: {folded}"
-    return (
-        f"No norm layers where eval() and state_dict() reach; {hidden} out of reach." if hidden else "No norm layers."
-    )
 
 
 def _by_need(audit: Audit) -> tuple[tuple[str, tuple[Skipped, ...]], ...]:

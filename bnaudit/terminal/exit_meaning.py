@@ -31,7 +31,7 @@ def result(report: Report) -> Result:
     if code == 2:
         return Result.INCOMPLETE if _is_broken(report) else Result.MISTYPED
     if code == 3:
-        return Result.UNDECIDED if report.looked else Result.UNCHECKED
+        return Result.UNDECIDED if any(audit.looked for audit in report.audits) else Result.UNCHECKED
     return Result.FAILED if code == 1 else Result.INTERRUPTED
 
 
@@ -69,8 +69,11 @@ def _broken(report: Report) -> str:
 
 
 def _undecided(report: Report) -> str:
-    if not report.looked:
+    unseen = sum(not audit.looked for audit in report.audits)
+    if unseen == len(report.audits):
         return "nothing was checked"
+    if unseen:
+        return f"nothing was checked in {unseen} of {plural(len(report.audits), 'artifact')}"
     if any(audit.undecided for audit in report.audits):
         return f"{_verdicts(report, (Outcome.INCONCLUSIVE, Outcome.NOT_CHECKED))} required, and not decided"
     return f"{plural(len(report.unaudited), 'artifact')} not audited"

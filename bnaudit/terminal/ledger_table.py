@@ -18,14 +18,7 @@ from bnaudit.terminal.finding_places import part_names
 def ledger(console: Console, audit: Audit) -> None:
     """Print the ledger, parts that are alike once; without norm layers, why there are none."""
     if not audit.ledger:
-        folded = [part.folded for part in audit.description.parts if part.folded]
-        hidden = sum(len(part.hidden) for part in audit.description.parts)
-        message = "No norm layers."
-        if folded:
-            message = f"No norm layers: {folded[0]}"
-        elif hidden:
-            message = f"No norm layers where eval() and state_dict() reach; {plural(hidden, 'module')} out of reach."
-        console.print(Padding(Text(printable(message)), (0, 0, 1, 2)))
+        console.print(Padding(Text(printable(why_no_layers(audit))), (0, 0, 1, 2)))
         return
     by_part: dict[str, list[LedgerRow]] = {}
     for row in audit.ledger:
@@ -39,6 +32,19 @@ def ledger(console: Console, audit: Audit) -> None:
             console.print(Text(f"  {title} {part_names(parts, list(by_part))}", style="bold"))
         console.print(Padding(_ledger_table(by_part[parts[0]], console.width - 2), (0, 0, 0, 2)))
     _ledger_notes(console, audit.ledger)
+
+
+def why_no_layers(audit: Audit) -> str:
+    """Why the ledger of this artifact is empty."""
+    description = audit.description
+    if any(description.layers):
+        return "No norm layer has a name that was asked for."
+    if folded := [part.folded for part in description.parts if part.folded]:
+        return f"No norm layers: {folded[0]}"
+    if hidden := sum(len(part.hidden) for part in description.parts):
+        return f"No norm layers where eval() and state_dict() reach; {plural(hidden, 'module')} out of reach."
+    unread = any(gap.hides_norms for gap in audit.gaps)
+    return "No norm layers in what could be read." if unread else "No norm layers."
 
 
 def _without_part(row: LedgerRow) -> tuple[object, ...]:

@@ -11,6 +11,7 @@ from html_reports import read
 from report_endings import audit, endings
 
 from bnaudit.auditing import conclude
+from bnaudit.description import Gap
 from bnaudit.plugins import names
 from bnaudit.records import replace
 from bnaudit.reports import View, renderer
@@ -155,3 +156,26 @@ def test_a_run_that_failed_is_told_once_and_what_waits_for_it_needs_one_that_wor
     said = words(format, Report(version="0", audits=(failed,)))
     assert "no module named net" in said
     assert "see below" not in said and "needs no module" not in said and "need no module" not in said
+
+
+def unseen() -> Audit:
+    """Of a file in which norm layers may be that could not be read."""
+    return conclude(description(part([]), gaps=(Gap(where="data/7", why="sparse tensor"),)), Settings(), [])
+
+
+@pytest.mark.parametrize("format", FOR_PEOPLE)
+def test_that_one_artifact_was_not_looked_at_does_not_say_so_of_all(format: str) -> None:
+    some, none = Report(version="0", audits=(audit(), unseen())), Report(version="0", audits=(unseen(),))
+    assert (result(some), result(none)) == (Result.UNDECIDED, Result.UNCHECKED)
+    assert "exit 3: nothing was checked in 1 of 2 artifacts" in words(format, some).replace("exit code", "exit")
+    assert words(format, none).replace("exit code", "exit").count("exit 3: nothing was checked in") == 0
+
+
+@pytest.mark.parametrize("format", ("terminal", "html"))
+def test_no_norm_layers_is_said_where_there_are_none(format: str) -> None:
+    empty = conclude(description(part([])), Settings(), [])
+    passed_over = conclude(description(part([batch_norm("bn1")])), Settings(layers=("fc*",)), [])
+    said = {"No norm layers.": empty, "No norm layers in what could be read.": unseen()}
+    said["No norm layer has a name that was asked for."] = passed_over
+    for text, found in said.items():
+        assert text in words(format, Report(version="0", audits=(found,)))
