@@ -10,6 +10,14 @@ import sys
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    try:
+        _main()
+    except KeyboardInterrupt:  # before a command begins
+        sys.stderr.write("bnaudit: interrupted\n")
+        sys.exit(130)
+
+
+def _main() -> None:
     # Collecting while modules are imported finds nothing and costs a tenth of the start-up time.
     gc.disable()
     _open_what_is_closed()

@@ -68,14 +68,6 @@ def below(path: str, folder: str) -> str:
     return str(Path(path).relative_to(folder)) if folder and Path(path).is_relative_to(folder) else path
 
 
-def unmatched(console: Console, report: Report) -> None:
-    """Print what in the settings or in a baseline fits nothing."""
-    for entry in report.unmatched:
-        line = Text("error " if entry.error else "stale ", style="bold red" if entry.error else "yellow")
-        line.append(f"{printable(entry.key)}: ", style="bold").append(printable(entry.why))
-        console.print(line)
-
-
 def last_line(console: Console, report: Report) -> None:
     """Print what was found in all and the exit code with its meaning."""
     code = report.exit_code()

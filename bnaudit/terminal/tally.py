@@ -13,6 +13,7 @@ from bnaudit.results import Severity
 from bnaudit.tallies import Counted, Found, Tally
 from bnaudit.terminal.amounts import plural, seconds_text
 from bnaudit.terminal.styles import SEVERITY_STYLES
+from bnaudit.terminal.unmatched_lines import unmatched_lines
 
 _RULES = 8
 """Rules that are shown, worst first."""
@@ -24,9 +25,7 @@ def tally(console: Console, result: Tally, where: str) -> None:
     console.print(Text(_work(result)))
     _rules(console, result)
     _not_passing(console, result, where)
-    for entry in result.unmatched:
-        line = Text("error " if entry.error else "stale ", style="bold red" if entry.error else "yellow")
-        console.print(line.append(f"{printable(entry.key)}: ", style="bold").append(printable(entry.why)))
+    unmatched_lines(console, result.unmatched)
     code = result.exit_code()
     accepted = f", {result.accepted:,} accepted" if result.accepted else ""
     line = Text(f"{_amounts(result.findings) or 'no findings'}{accepted} · exit {code}: {_meaning(result)}")

@@ -9,7 +9,8 @@ from bnaudit.terminal.finding_groups import findings
 from bnaudit.terminal.ledger_table import ledger
 from bnaudit.terminal.run_lines import run_lines
 from bnaudit.terminal.skipped_checks import skipped_everywhere
-from bnaudit.terminal.summary import last_line, other_files, summary, unmatched
+from bnaudit.terminal.summary import last_line, other_files, summary
+from bnaudit.terminal.unmatched_lines import unmatched_lines
 from bnaudit.terminal.verdict_lines import alarms, heading, required_open, verdicts
 
 
@@ -37,7 +38,7 @@ def whole_report(console: Console, report: Report, in_full: bool, show_accepted:
     other_files(console, report)
     if not alone and not in_full:
         skipped_everywhere(console, report)
-    unmatched(console, report)
+    unmatched_lines(console, report.unmatched)
     last_line(console, report)
 
 
