@@ -84,11 +84,12 @@ def parsed(text: str, source: str) -> Mapping[str, Any]:
         import tomli as tomllib
 
     try:
-        return tomllib.loads(text)
+        document: Mapping[str, Any] = tomllib.loads(text)
     except RecursionError:
         raise UsageError("values are nested too deeply", where=source, remedy="write a flatter table") from None
     except ValueError as error:
         raise UsageError(f"this is not TOML, {error}", where=source, remedy="correct it there") from error
+    return document
 
 
 def _text(file: Path, source: str) -> str:
