@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from enum import Enum
+from itertools import takewhile
 
 from bnaudit.errors import ViolatedInvariantError
 from bnaudit.name_patterns import compress
@@ -11,6 +13,7 @@ from bnaudit.printable import printable
 from bnaudit.records import Record
 
 _PATTERNS_SHOWN = 4
+_SPECIAL = re.compile(r"([*?\[])")
 
 
 class Invariant(str, Enum):
@@ -56,7 +59,7 @@ class Violation(Record):
     def _or_meant(self) -> str:
         if self.invariant is Invariant.FINITE:
             return ""
-        pattern = f"{self.invariant.value}={printable(self.layers[0]) or '*'}"
+        pattern = f"{self.invariant.value}={printable(_pattern(self.layers))}"
         return f", or say that it is meant so: intended={pattern!r}"
 
     def error(self) -> ViolatedInvariantError:
@@ -67,6 +70,16 @@ class Violation(Record):
             remedy=f"{self.remedy}{self._or_meant}",
             violation=self,
         )
+
+
+def _pattern(layers: Sequence[str]) -> str:
+    """A shell pattern for all of these layers: the name of one, else the block around them."""
+    parts = zip(*(layer.split(".") for layer in layers), strict=False)
+    shared = ".".join(part[0] for part in takewhile(lambda part: len(set(part)) == 1, parts))
+    literal = _SPECIAL.sub(r"[\1]", shared)
+    if len(layers) == 1:
+        return literal or "*"
+    return f"{literal}*" if not literal or shared in layers else f"{literal}.*"
 
 
 def _shown(layer: str) -> str:

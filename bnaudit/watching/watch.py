@@ -39,10 +39,15 @@ def watch(
 ) -> Watch:
     """Guard the running statistics of a model while it trains: `with bnaudit.watch(model): …`
 
-    After every forward of the model (not of its backward pass) four invariants are looked at: statistics are finite;
-    a layer in eval mode keeps them; a frozen layer keeps them while the rest trains; none moves by many standard
-    deviations at once. Sums over channels are read, one synchronization a forward, and never an activation. The model
-    gets no hooks and no attributes: copies and checkpoints made inside are those of an unwatched model.
+    After every forward of the model (not of its backward pass) four invariants are looked at: statistics
+    (`running_mean`, `running_var`) are finite; a layer in eval mode keeps them; a frozen layer keeps them while the
+    rest trains; none moves by many standard deviations at once. Sums over channels are read, one synchronization a
+    forward, and never an activation. The model gets no hooks and no attributes: copies and checkpoints made inside are
+    those of an unwatched model.
+
+    A layer that has trained since the watch began may be frozen in turns, as in a GAN: it counts as frozen from its
+    1,000th update in a row. Forwards inside of a compiled function, or of a module that was compiled in place, cannot
+    be seen: what they changed is looked at after the optimizer's step, for frozen layers and finite values only.
 
     on_violation: `raise` a ViolatedInvariantError out of the forward, `log` an error to the logger "bnaudit", or call a
         function with the Violation. Each invariant is told once of each layer.

@@ -348,6 +348,42 @@ def test_the_error_says_which_layer_which_number_and_what_to_do() -> None:
     assert caught.value.violation is guard.violations[0]
 
 
+@pytest.mark.parametrize(
+    ("names", "proposed"),
+    [
+        (["norm"], "frozen=norm"),
+        (["a.norm", "a.b.norm"], "frozen=a.*"),
+        (["ab.x", "ac.x"], "frozen=*"),
+        (["a", "a.b"], "frozen=a*"),
+        (["norm[0]"], "frozen=norm[[]0]"),
+        (["b?*.x", "b?*.y"], "frozen=b[?][*].*"),
+    ],
+)
+def test_what_the_error_proposes_silences_all_that_it_tells(names: list[str], proposed: str) -> None:
+    model = nn.Module()
+    for name in names:
+        holder: nn.Module = model
+        *blocks, last = name.split(".")
+        for block in blocks:
+            if block not in holder._modules:
+                holder.add_module(block, nn.Module())
+            holder = holder._modules[block]
+        holder.add_module(last, nn.BatchNorm1d(3).requires_grad_(False))
+    model.head = nn.Linear(3, 2)
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        for module in list(model.modules()):
+            x = module(x) if isinstance(module, nn.BatchNorm1d) else x
+        return model.head(x)
+
+    model.forward = forward
+    with pytest.raises(ViolatedInvariantError) as caught, bnaudit.watch(model):
+        model(batch())
+    assert caught.value.violation.layers == tuple(names)
+    assert str(caught.value).endswith(f"intended={proposed!r}")
+    assert not broken(model, lambda: model(batch()), intended=proposed)
+
+
 def test_logging_tells_each_layer_once_and_trains_on(caplog: pytest.LogCaptureFixture) -> None:
     model = net()
     model[1].requires_grad_(False)
