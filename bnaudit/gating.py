@@ -141,7 +141,10 @@ def _targets(policy: Policy, order: Order) -> Targets:
         if not _is_live(policy, order):
             raise UsageError("there is nothing to audit", remedy=_NOTHING)
         return Targets((), (), 0)
-    return expand(given, policy.settings(None).caps, policy.excludes, policy.sections_for)
+    targets = expand(given, policy.settings(None).caps, policy.excludes, policy.sections_for)
+    if not order.paths:
+        policy.refuse_idle_sections(targets.paths)
+    return targets
 
 
 def _read(policy: Policy, targets: Targets) -> Iterator[tuple[str, str | Path]]:

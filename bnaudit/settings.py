@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -90,15 +91,18 @@ def _fits(each: Acceptance, id: str, layer: str | None, fingerprint: str, artifa
 def is_at(artifact: str, pattern: str, root: str) -> bool:
     """Whether an artifact's path fits a pattern of paths below the folder `root`, `/` between folders on any system.
 
-    A pattern fits a folder's content too: `models` stands for all in it, as `models/*` does.
+    A pattern fits a folder's content too: `models` stands for all in it, as `models/*` does, and where the folder is
+    one model, for the model.
     """
-    path = Path(artifact).absolute()
+    path, pattern = Path(artifact).absolute(), posixpath.normpath(pattern)
     try:
-        below = os.path.relpath(path, root or os.curdir)
+        below = os.path.normpath(path) if Path(pattern).is_absolute() else os.path.relpath(path, root or os.curdir)
     except ValueError:  # another drive
         below = str(path)
-    name, pattern = below.replace(os.sep, "/"), pattern.rstrip("/").removeprefix("./")
-    return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}/*")
+    name = below.replace(os.sep, "/")
+    if pattern == ".":
+        return not name.startswith("..")
+    return any(map(fnmatchcase, (name, name, f"{name}/"), (pattern, f"{pattern}/*", pattern)))
 
 
 def is_at_its_place(artifact: str, pattern: str, root: str) -> bool:

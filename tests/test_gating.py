@@ -302,3 +302,19 @@ def test_the_findings_of_a_live_model_are_accepted_by_a_baseline(
     assert gate(order(typed={**live, "baseline": "base.json"})) == 0
     gate(order("models/state_dict.pt", typed={"baseline": "base.json"}))
     assert "fits no" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("pattern", "code"), [("models/hf/*", 3), ("models/hf", 3), ("models/hf/*.safetensors", None)])
+def test_a_section_about_the_files_of_a_model_folder_holds_for_it_or_is_refused(
+    folder: Path, pattern: str, code: int | None
+) -> None:
+    (folder / "models" / "nan_variance.pt").unlink()
+    shutil.copytree(Path(SAMPLES, "healthy", "hf_safetensors"), folder / "models" / "hf")
+    settings = f'paths = ["models"]\n[files."{pattern}"]\nrequire = "all"\n'
+    (folder / "bnaudit.toml").write_text(settings, encoding="utf-8")
+    if code is None:
+        with pytest.raises(UsageError, match="no model fits this pattern"):
+            gate(order())
+    else:
+        assert gate(order()) == code
+    assert gate(order("models/state_dict.pt")) == 0, "what is typed need not be what the sections are about"

@@ -108,6 +108,10 @@ def test_a_finding_on_a_whole_artifact_is_accepted_by_no_pattern_of_layers() -> 
         ("models", True),
         ("models/", True),
         ("./models/a.pt", True),
+        ("models/../models//a.pt", True),
+        (".", True),
+        ("models/a.pt/*", True),
+        ("/models/*", False),
         ("*", True),
         ("*.onnx", False),
         ("a.pt", False),
@@ -120,4 +124,6 @@ def test_paths_fit_patterns_below_the_root(
     (tmp_path / "models").mkdir()
     monkeypatch.chdir(tmp_path / "models")
     assert is_at("a.pt", pattern, str(tmp_path)) is fits
+    assert not is_at(str(tmp_path.parent / "a.pt"), ".", str(tmp_path))
+    assert is_at("a.pt", f"{tmp_path.as_posix()}/models/*", str(tmp_path))
     assert is_at(str(tmp_path / "models" / "a.pt"), pattern, str(tmp_path)) is fits

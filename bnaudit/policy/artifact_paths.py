@@ -45,6 +45,8 @@ def check_pattern(pattern: str, root: Path, place: Place) -> None:
 
     In a folder too large to look through it is taken to fit.
     """
+    if not pattern.strip():
+        place.refuse("this pattern is empty", 'write a path or a pattern, [files."models/*.pt"]')
     if exists(pattern, root):
         return
     start = start_of(pattern, root)

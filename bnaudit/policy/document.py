@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,8 +64,10 @@ def _read(file: Path, source: str) -> Document | None:
     """The settings in one file; None: it is a pyproject.toml that has none."""
     text = _text(file, source)
     shared = file.name == SHARED
-    if shared and "bnaudit" not in text:
-        return None  # other tools' files need not even be valid
+    if shared:
+        _refuse_mistyped_table(text, source)
+        if "bnaudit" not in text:
+            return None  # other tools' files need not even be valid
     values = parsed(text, source)
     if shared:
         tool = values.get("tool")
@@ -74,6 +77,27 @@ def _read(file: Path, source: str) -> Document | None:
         if not isinstance(values, Mapping):
             raise UsageError("this needs a table", where=f"{source}: tool.bnaudit", remedy="write [tool.bnaudit]")
     return Document(source, file.absolute().parent, values, "tool.bnaudit." if shared else "")
+
+
+def _refuse_mistyped_table(text: str, source: str) -> None:
+    """Settings under a name that nobody reads would leave the defaults in force, and nobody would know."""
+    for header, holder, name in _TABLE.findall(text):
+        plain = name.lower().replace("-", "").replace("_", "")
+        mistyped = plain == "bnaudit" or _distance_is_small(plain, "bnaudit")
+        if mistyped and (holder, name) != ("tool", "bnaudit"):
+            raise UsageError(f"{header} is no table of a tool", where=source, remedy="did you mean [tool.bnaudit]?")
+
+
+def _distance_is_small(name: str, known: str) -> bool:
+    """Letters exchanged, left out or added: `bnaduit`, `bnaudt`; the other tool that looks like it is `bandit`."""
+    from difflib import SequenceMatcher
+
+    return name[:2] == known[:2] and SequenceMatcher(None, name, known).ratio() >= _NEAR
+
+
+_TABLE = re.compile(r"""^[ \t]*(\[[ \t]*(tools?)[ \t]*\.[ \t]*["']?([\w-]+)[^\n]*)""", re.MULTILINE)
+_NEAR = 0.8
+"""Of `bnaduit` 0.86, of `bnaudt` 0.92."""
 
 
 def parsed(text: str, source: str) -> Mapping[str, Any]:

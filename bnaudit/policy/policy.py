@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import cached_property
 from pathlib import Path
@@ -126,6 +126,19 @@ class Policy:
         for section in (self.top, self.typed):
             for text in cast("tuple[str, ...]", section.values.get("paths", ())):
                 _check_path(text, section.places["paths"])
+
+    def refuse_idle_sections(self, artifacts: Iterable[Path]) -> None:
+        """Raise UsageError for a section that says something of files, and of no model: it would hold for nothing."""
+        used = {position for path in artifacts for position in self.sections_for(path)}
+        for position, each in enumerate(self.sections):
+            if position not in used and not self._fits_a_model(each.pattern):
+                remedy = "name what is audited: a folder of weights is one model, and its files are none"
+                Place(each.source, self.root).refuse("no model fits this pattern", remedy)
+
+    def _fits_a_model(self, pattern: str) -> bool:
+        start = Path(written(start_of(pattern, self.root)))
+        found = expand([start], self.settings(None).caps).paths
+        return any(concerns(path, pattern, self.root) for path in found)
 
     def _refuse_arguments_without_a_model(self) -> None:
         everywhere = (self.top, *self.sections, self.typed)

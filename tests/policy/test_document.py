@@ -108,3 +108,18 @@ def test_other_encodings_are_refused_and_a_byte_order_mark_is_not(tmp_path: Path
         nearest_above(tmp_path)
     path.write_bytes(b"\xef\xbb\xbfseed = 1\r\n")
     assert nearest_above(tmp_path).settings == {"seed": 1}
+
+
+@pytest.mark.parametrize(
+    "header", ["[tool.bnaduit]", "[tools.bnaudit]", "[tool.Bnaudit]", "[ tool . 'bn-audit'.files ]"]
+)
+def test_a_mistyped_table_is_not_passed_over(header: str, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(f'[project]\nname = "x"\n{header}\nseed = 1\n', encoding="utf-8")
+    with pytest.raises(UsageError, match=r"did you mean \[tool\.bnaudit\]"):
+        nearest_above(tmp_path)
+
+
+@pytest.mark.parametrize("header", ["[tool.bandit]", "[tool.pip-audit]", "[tool.audit]", "[tool.bn]", "[tool.unit]"])
+def test_tables_of_other_tools_are(header: str, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"{header}\nseed = 1\n", encoding="utf-8")
+    assert nearest_above(tmp_path).settings == {}
