@@ -105,7 +105,7 @@ def audit_targets(
 def _collected(
     work: Sequence[Piece[Path, Settings]], progress: Progress, jobs: int
 ) -> tuple[dict[int, Examined], bool]:
-    """What each position gave, and whether Ctrl-C came while other processes were at work."""
+    """What each position gave, and whether Ctrl-C came in between; before there is anything it is passed on."""
     found: dict[int, Examined] = {}
     try:
         with closing(examine_all(work, progress, jobs)) as examined:
@@ -113,7 +113,7 @@ def _collected(
                 found[position] = result
                 progress.finished(result.entry.exit_code)
     except KeyboardInterrupt:
-        if jobs == 1:
+        if jobs == 1 and not found:
             raise
         return found, True
     return found, False

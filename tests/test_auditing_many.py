@@ -69,11 +69,19 @@ def test_who_listens_is_told_what_begins_and_what_ends(given: Targets) -> None:
     assert sorted(listening.told) == ["0.pt 0/4", "1.pt 1/4", "2.pt 2/4", "3.pt 3/4", *["exit 0"] * 4]
 
 
-def test_an_interrupt_leaves_what_other_processes_found_until_then(given: Targets) -> None:
-    report = audit_targets(given, lambda path: STATIC, Listening(2), jobs=2)
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_interrupt_leaves_what_was_found_until_then(jobs: int, given: Targets) -> None:
+    report = audit_targets(given, lambda path: STATIC, Listening(2), jobs=jobs)
     assert (len(report.audits), report.interrupted, report.exit_code()) == (2, True, 130)
+
+
+def test_an_interrupt_before_anything_was_found_is_passed_on(given: Targets) -> None:
+    class Impatient(Silent):
+        def artifact(self, path: Path, position: int, total: int) -> None:
+            raise KeyboardInterrupt
+
     with pytest.raises(KeyboardInterrupt):
-        audit_targets(given, lambda path: STATIC, Listening(2))
+        audit_targets(given, lambda path: STATIC, Impatient())
 
 
 def test_a_live_model_is_never_sent_to_another_process(given: Targets, monkeypatch: pytest.MonkeyPatch) -> None:

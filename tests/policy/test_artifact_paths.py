@@ -39,6 +39,12 @@ def test_a_pattern_fits_paths_below_the_root(pattern: str, fitting: set[str], ro
     assert exists(pattern, root) is bool(fitting)
 
 
+def test_an_empty_pattern_is_refused(root: Path) -> None:
+    for pattern in ("", " "):
+        with pytest.raises(UsageError, match="this pattern is empty"):
+            check_pattern(pattern, root, Place("here", root))
+
+
 def test_hidden_folders_are_reached_by_name_only(root: Path) -> None:
     assert exists(".hidden/*.pt", root)
     assert not exists("*/c.pt", root)
