@@ -12,6 +12,7 @@ import zlib
 from typing import Any
 
 from bnaudit.artifact_paths import uri
+from bnaudit.finding_objects import limits_object
 from bnaudit.printable import printable
 from bnaudit.reports import Renderer, View
 from bnaudit.results import Audit, Report
@@ -105,6 +106,8 @@ def _audit(audit: Audit) -> dict[str, Any]:
             for verdict in audit.verdicts
         },
     }
+    if audit.limits:
+        stated["limits"] = limits_object(audit.limits)  # a rule's descriptor has its own, for all artifacts
     if audit.measured is not None:
         run = audit.measured
         stated["run"] = {"runner": clipped(run.runner), "inputs": clipped(run.inputs), "synthetic": run.synthetic}

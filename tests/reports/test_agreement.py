@@ -179,3 +179,13 @@ def test_no_norm_layers_is_said_where_there_are_none(format: str) -> None:
     said["No norm layer has a name that was asked for."] = passed_over
     for text, found in said.items():
         assert text in words(format, Report(version="0", audits=(found,)))
+
+
+def test_limits_of_the_settings_are_in_what_programs_read() -> None:
+    limits = {"BN404": {"mean_shift": 0.4}}
+    report = Report(version="0", audits=(replace(audit(), limits=limits), audit()))
+    artifacts = json.loads(renderer("json").render(report, View()))["artifacts"]
+    lines = [json.loads(line) for line in renderer("jsonl").render(report, View()).splitlines()]
+    (run,) = json.loads(renderer("sarif").render(report, View()))["runs"]
+    assert [each["limits"] for each in artifacts] == [each["limits"] for each in lines] == [limits, {}]
+    assert [each.get("limits", {}) for each in run["properties"]["audits"]] == [limits, {}]
