@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bnaudit.errors import BnauditError, UnfitModelError
-from bnaudit.integrations.stages import Stages
+from bnaudit.integrations.stages import Frozen, Stages
 from bnaudit.integrations.written import check_file, check_state_dict
 from bnaudit.results import Severity
 
@@ -31,16 +31,16 @@ else:
             raise ImportError("lightning is not installed: pip install 'bnaudit[lightning]'") from None
 
 LOGGER = logging.getLogger("bnaudit")
-_NO_PART = frozenset({"_trainer", "_fabric"})
-"""What a LightningModule holds besides the model."""
+_NO_PART = frozenset({"_trainer", "_fabric", "_hparams_initial"})
+"""What a LightningModule holds besides the model: trainers, and a deep copy of what `save_hyperparameters()` saves."""
 
 
 class NormAudit(Callback):
     """Audits the norm layers of a LightningModule while it trains.
 
     - at fit start: modules that eval() and state_dict() do not reach (BN207)
-    - in the first training batch of an epoch, when its forward has run and the optimizer has not: frozen norms in
-      training mode (BN501)
+    - in the first training batch of an epoch, when its forward has run and the optimizer has not: frozen norms that
+      it updated (BN501)
     - before validation, test and prediction: layers in training mode after eval() (BN401)
     - at save: statistics that the checkpoint lacks (BN101, BN102), first in the dict, then, at the next epoch or the
       end, in what ModelCheckpoint wrote, which also holds what the LightningModule's own on_save_checkpoint changed
@@ -60,7 +60,7 @@ class NormAudit(Callback):
     ) -> None:
         self._stages = Stages(fail_on=fail_on, select=select, ignore=ignore, intended=intended, skip=_NO_PART)
         self._epoch_began = False
-        self._frozen: frozenset[str] = frozenset()
+        self._frozen: Frozen | None = None
         self._read: dict[str, float] = {}
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
@@ -110,8 +110,8 @@ class NormAudit(Callback):
         self._read_back(trainer, pl_module, last=True)
 
     def _look_at_frozen(self, trainer: Any, pl_module: Any) -> None:
-        frozen, self._frozen = self._frozen, frozenset()
-        if frozen:
+        frozen, self._frozen = self._frozen, None
+        if frozen is not None:
             self._stages.frozen(pl_module, frozen, "in the first training batch", speaks=trainer.is_global_zero)
 
     def _read_back(self, trainer: Any, pl_module: Any, last: bool = False) -> None:

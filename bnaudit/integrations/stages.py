@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -21,6 +21,8 @@ from bnaudit.results import Finding, Hit, Severity
 from bnaudit.rules import Case, Rule, load_rule, rule_id
 from bnaudit.settings import Settings
 from bnaudit.torch_session.live_layers import live_part
+from bnaudit.watching.layers import WatchedLayer, layout_of
+from bnaudit.watching.statistics import Snapshot, changes, taken
 
 LOGGER = logging.getLogger("bnaudit")
 NEVER = "never"
@@ -29,6 +31,19 @@ _NONE: frozenset[str] = frozenset()
 _ADVICE = (
     "let train(False) reach it: register it in a ModuleList, and call super().train(mode) in an overridden train()"
 )
+
+
+class Frozen(NamedTuple):
+    """Frozen norms and their statistics at one time."""
+
+    names: frozenset[str]
+    layers: tuple[WatchedLayer, ...]
+    statistics: list[Snapshot]
+
+    def moved(self) -> frozenset[str]:
+        """The names of those whose statistics have changed since, or cannot be compared."""
+        kept = {layer.name for layer, change in changes(self.statistics, taken(self.layers)) if not change.changed}
+        return self.names - kept
 
 
 class Stages:
@@ -66,19 +81,22 @@ class Stages:
         """Modules that train(), eval() and state_dict() do not reach (BN207)."""
         self._look(model, self.part(model), self._rules("BN207"), when, speaks)
 
-    def frozen_layers(self, model: nn.Module) -> frozenset[str]:
-        """The names of norms that are frozen while others train, whatever mode they are in."""
+    def frozen_layers(self, model: nn.Module) -> Frozen | None:
+        """Norms that are frozen while others train, whatever mode they are in; None without any."""
         part = self.part(model)
-        return frozenset(layer.name for layer in part.layers if is_frozen(layer)) if something_trains(part) else _NONE
+        names = frozenset(layer.name for layer in part.layers if is_frozen(layer)) if something_trains(part) else _NONE
+        layers = tuple(layer for layer in layout_of(model).layers if layer.name in names)
+        return Frozen(names, layers, taken(layers)) if names else None
 
-    def frozen(self, model: nn.Module, among: frozenset[str], when: str, *, speaks: bool = True) -> None:
+    def frozen(self, model: nn.Module, before: Frozen, when: str, *, speaks: bool = True) -> None:
         """Frozen norms that keep updating (BN501), to be called when a forward of the training just ran.
 
-        A loop may set modes as late as in its forward. among: the frozen layers before the forward: in the training of
-        a GAN, more are for a moment.
+        before: what was frozen before the forward, and its statistics. A loop may set modes as late as in its forward,
+        the training of a GAN freezes more for a moment, and an average of the weights does not run in training.
         """
+        moved = before.moved()
         part = self.part(model)
-        layers = [layer if layer.name in among else replace(layer, training=None) for layer in part.layers]
+        layers = [layer if layer.name in moved else replace(layer, training=None) for layer in part.layers]
         self._look(model, replace(part, layers=tuple(layers)), self._rules("BN501"), when, speaks)
 
     def modes(self, model: nn.Module, when: str, *, speaks: bool = True) -> None:

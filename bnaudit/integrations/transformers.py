@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bnaudit.errors import BnauditError, UnfitModelError, UsageError
-from bnaudit.integrations.stages import Stages
+from bnaudit.integrations.stages import Frozen, Stages
 from bnaudit.integrations.written import check_file
 from bnaudit.results import Severity
 
@@ -27,8 +27,8 @@ class NormAudit(TrainerCallback):
     """Audits the norm layers of a model while Hugging Face's Trainer trains it.
 
     - when training begins: modules that eval() and state_dict() do not reach (BN207)
-    - in the first training batch of an epoch, when its forward has run and the optimizer has not: frozen norms in
-      training mode (BN501)
+    - in the first training batch of an epoch, when its forward has run and the optimizer has not: frozen norms that
+      it updated (BN501)
     - after the first batch of every evaluation or prediction, the first event of it that there is: layers in training
       mode after eval() (BN401)
     - at save: statistics that the written folder lacks (BN101, BN102)
@@ -49,7 +49,7 @@ class NormAudit(TrainerCallback):
         self._stages = Stages(fail_on=fail_on, select=select, ignore=ignore, intended=intended)
         self._evaluating = False
         self._epoch_began = False
-        self._frozen: frozenset[str] = frozenset()
+        self._frozen: Frozen | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Hidden modules."""
@@ -104,8 +104,8 @@ class NormAudit(TrainerCallback):
             LOGGER.warning("checkpoint-%s was not checked: %s", state.global_step, error)
 
     def _look_at_frozen(self, state: Any, model: Any) -> None:
-        frozen, self._frozen = self._frozen, frozenset()
-        if frozen:
+        frozen, self._frozen = self._frozen, None
+        if frozen is not None:
             self._stages.frozen(model, frozen, "in the first training batch", speaks=state.is_world_process_zero)
 
 

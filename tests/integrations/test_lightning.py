@@ -96,6 +96,28 @@ class EvalByBatchHook(Module):
         self.net.backbone.eval()
 
 
+class Averaging(Module):
+    """Holds a frozen average of its net, in training mode, and lets it run in evaluation only."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__(net)
+        self.average = torch.optim.swa_utils.AveragedModel(net, use_buffers=True).requires_grad_(False)
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        self.average.update_parameters(self.net)
+
+    def validation_step(self, batch: Any, index: int) -> None:
+        self.log("loss", nn.functional.cross_entropy(self.average(batch[0]), batch[1]))
+
+
+class Saving(Module):
+    """Lightning keeps a deep copy of the net."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__(net)
+        self.save_hyperparameters()
+
+
 class FreezesLater(Module):
     """Trains all for an epoch, then the head."""
 
@@ -185,9 +207,15 @@ def test_modes_that_a_hook_sets_before_the_epoch_count(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: EvalByBatchHook(nets.Frozen()), lambda: Module(nets.EvalInForward()), Adversarial],
+    [
+        lambda: EvalByBatchHook(nets.Frozen()),
+        lambda: Module(nets.EvalInForward()),
+        lambda: Averaging(nets.Net()),
+        lambda: Saving(nets.Net()),
+        Adversarial,
+    ],
 )
-def test_modes_that_are_set_later_and_norms_that_are_frozen_in_turns_are_healthy(make: Any, tmp_path: Path) -> None:
+def test_what_looks_wrong_before_the_forward_and_is_not_is_silent(make: Any, tmp_path: Path) -> None:
     fit(tmp_path, make())
 
 
@@ -203,12 +231,13 @@ def test_what_is_frozen_at_a_later_epoch_is_found_there(tmp_path: Path) -> None:
 )
 def test_the_callback_can_be_copied_and_sent_to_other_processes(options: dict[str, Any]) -> None:
     callback = NormAudit(fail_on="warning", **options)
-    frozen = Module(nets.Frozen())
+    model = Module(nets.Frozen())
     for other in (callback, copy.deepcopy(callback), pickle.loads(pickle.dumps(callback))):
-        stages, names = other._stages, other._stages.frozen_layers(frozen)
-        assert names == {"net.backbone.bn1", "net.backbone.bn2"}
+        stages, frozen = other._stages, other._stages.frozen_layers(model)
+        assert frozen.names == {"net.backbone.bn1", "net.backbone.bn2"}
+        model.net(torch.randn(4, 6))
         with nullcontext() if options else pytest.raises(UnfitModelError, match="BN501"):
-            stages.frozen(frozen, names, "here")
+            stages.frozen(model, frozen, "here")
         with nullcontext() if options else pytest.raises(UnfitModelError, match="BN207"):
             stages.hidden(nets.InAList(), "here")
 
