@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,12 +47,13 @@ def check_file(stages: Stages, model: nn.Module, path: Path, when: str, *, speak
         return
     path = _weights(path)
     description = describe(path)
-    best = max(description.parts, key=lambda other: _likeness(other, part), default=None)
-    if best is None:
+    if not description.parts:
         raise UnreadableError("there is no model in it", where=str(path), remedy="look at what the trainer saves")
-    stored = {tensor.name: tensor for layer in best.layers for tensor in layer.tensors}
-    versions = {layer.name: layer.metadata_version for layer in best.layers}
-    _check(stages, model, _Written(part, stored, versions, {*stored, *_names(path, best.name)}), when, speaks)
+    parts = _parts(description.parts, part)
+    stored = {head + tensor.name: tensor for head, other in parts for layer in other.layers for tensor in layer.tensors}
+    versions = {head + layer.name: layer.metadata_version for head, other in parts for layer in other.layers}
+    names = {head + name for head, other in parts for name in _names(path, other.name)}
+    _check(stages, model, _Written(part, stored, versions, {*stored, *names}), when, speaks)
 
 
 def _weights(path: Path) -> Path:
@@ -115,6 +116,25 @@ def _likeness(other: Part, part: Part) -> int:
     """How many of the model's norm layers a part of a file has."""
     own = {strip_wrappers(layer.name) for layer in part.layers}
     return sum(strip_wrappers(layer.name) in own for layer in other.layers)
+
+
+def _parts(parts: Sequence[Part], part: Part) -> list[tuple[str, Part]]:
+    """The part of a file that is the model, with nothing to put in front of its names.
+
+    Where Lightning saves modules among the hyperparameters, the state dict holds their tensors once more and is no part
+    of its own: then those modules, with the model's names for them.
+    """
+    best = max(parts, key=lambda other: _likeness(other, part))
+    inside = {} if _likeness(best, part) else {_place(other, part): other for other in parts}
+    return [(head, other) for head, other in inside.items() if head] or [("", best)]
+
+
+def _place(other: Part, part: Part) -> str:
+    """What precedes the names of all layers of a part in the model: `net.`; empty when there is no such thing."""
+    own = {layer.name for layer in part.layers}
+    names = [layer.name for layer in other.layers]
+    heads = [name[: -len(names[0])] for name in own if names and name.endswith(f".{names[0]}")]
+    return next((head for head in heads if own.issuperset(head + name for name in names)), "")
 
 
 def _names(path: Path, part: str) -> Iterable[str]:

@@ -21,6 +21,7 @@ from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
 from bnaudit.errors import UnfitModelError, UsageError
 from bnaudit.integrations.lightning import NormAudit
+from bnaudit.integrations.written import check_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:UserWarning", "ignore::DeprecationWarning")
 
@@ -283,6 +284,25 @@ def test_a_backbone_that_is_left_out_whole_is_said_and_stops_nothing(tmp_path: P
     said = [record.getMessage() for record in caplog.records if record.name == "bnaudit"]
     (line,) = said
     assert line.startswith("no tensor was written under the names of the 2 layers with running statistics: not checked")
+
+
+def test_modules_among_the_hyperparameters_are_what_the_file_is_read_by(tmp_path: Path, caplog: Any) -> None:
+    class Two(Saving):
+        """Two modules that cover each other's names."""
+
+        def __init__(self, net: nn.Module, other: nn.Module) -> None:
+            super().__init__(net)
+            self.other = other
+            self.save_hyperparameters()
+
+    fit(tmp_path, Two(nets.Net(), nets.Net()), NormAudit(fail_on="note"))
+    assert not [record for record in caplog.records if record.name == "bnaudit"]
+    lossy = Two(nets.Net(), nets.Net())
+    lossy.other.backbone.bn1.register_buffer("running_mean", None)
+    held = {"net": lossy.net, "other": lossy.other}
+    torch.save({"hyper_parameters": held, "state_dict": lossy.state_dict()}, tmp_path / "lossy.ckpt")
+    with pytest.raises(UnfitModelError, match=r"BN101 .* in other\.backbone\.bn1: running_mean is missing"):
+        check_file(NormAudit()._stages, Two(nets.Net(), nets.Net()), tmp_path / "lossy.ckpt", "here")
 
 
 def test_a_missing_counter_is_a_warning_that_is_said_once(tmp_path: Path, caplog: Any) -> None:
