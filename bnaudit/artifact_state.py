@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
@@ -15,7 +16,7 @@ def state(path: Path, settings: str) -> HoldsFor | None:
     """The state of a file or model folder and the digest of the settings; None when it cannot be looked at."""
     try:
         found = path.stat()
-        folder = _digest(_entries(path, deep=True)) if path.is_dir() else ""
+        folder = _digest(_entries(path)) if path.is_dir() else ""
     except OSError:
         return None
     size = 0 if folder else found.st_size
@@ -23,9 +24,12 @@ def state(path: Path, settings: str) -> HoldsFor | None:
 
 
 def neighbours(path: Path) -> str:
-    """Digest of the folder that a file stands in, for one that refers to others: an index and its shards."""
+    """Digest of the folder that a file stands in, for one that refers to others: an index and its shards.
+
+    They may stand in a folder of their own in it, as the weights of a graph do.
+    """
     try:
-        return _digest(_entries(path.absolute().parent, deep=False))
+        return _digest(_entries(path.absolute().parent, depth=1))
     except OSError:
         return ""
 
@@ -33,7 +37,7 @@ def neighbours(path: Path) -> str:
 def settings_digest(settings: Settings) -> str:
     """Digest of all settings and of the files that they name: the model's code, the inputs, libraries.
 
-    What a named file imports is not in it.
+    Of code, the Python files beside it count too; what it imports from elsewhere does not.
     """
     run = settings.run
     named = [text for text in (run.model, run.inputs, *run.custom_ops) if isinstance(text, (str, os.PathLike))]
@@ -41,22 +45,38 @@ def settings_digest(settings: Settings) -> str:
 
 
 def _named_file(text: str | os.PathLike[str]) -> str:
-    """Size and time of the file in `inputs.npz` or `file.py:callable`; "" for a module's name."""
+    """Size and time of the file in `inputs.npz`, `file.py:callable` or `package.module:callable`; "" without one."""
     given = os.fspath(text)
-    for name in (given, given.rpartition(":")[0]):
+    for path in (Path(given), *_code(given.rpartition(":")[0])):
         try:
-            found = Path(name).stat() if name else None
+            found = path.stat()
+            beside = "".join(map(_of_code, sorted(path.parent.glob("*.py")))) if path.suffix == ".py" else ""
         except (OSError, ValueError):
             continue
-        if found is not None:
-            return f"{found.st_size} {found.st_mtime_ns}"
+        return f"{found.st_size} {found.st_mtime_ns}{beside}"
     return ""
 
 
-def _entries(folder: Path, deep: bool) -> Iterator[str]:
+def _code(place: str) -> Iterator[Path]:
+    """Where the file of a callable may be: its path, or that of the module below what Python searches."""
+    if place.endswith(".py"):
+        yield Path(place).expanduser()
+    elif place:
+        module = place.replace(".", "/")
+        for folder in (os.curdir, *sys.path):
+            yield from (Path(folder, f"{module}.py"), Path(folder, module, "__init__.py"))
+
+
+def _of_code(path: Path) -> str:
+    found = path.stat()
+    return f"\0{path.name} {found.st_size} {found.st_mtime_ns}"
+
+
+def _entries(folder: Path, depth: int | None = None) -> Iterator[str]:
     """Name, size and time of every file, in a fixed order; reports that stand among them change and say nothing."""
     for here, inner, names in os.walk(folder):
-        inner[:] = sorted(inner) if deep else ()
+        deeper = depth is None or len(Path(os.path.relpath(here, folder)).parts) < depth
+        inner[:] = sorted(inner) if deeper else ()
         for name in sorted(names):
             if not name.endswith(".jsonl"):
                 found = Path(here, name).stat()
