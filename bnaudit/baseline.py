@@ -99,7 +99,8 @@ def _document(path: Path) -> Mapping[str, Any]:
             raise UsageError(f"the baseline {path} is no file", remedy=_REMEDY)
         document = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise UsageError(f"the baseline {path} cannot be read", where=str(error.strerror), remedy=_REMEDY) from error
+        remedy = "check its permissions"
+        raise UsageError(f"the baseline {path} cannot be read", where=str(error.strerror), remedy=remedy) from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the baseline {path} is not JSON", where=str(error), remedy=_REMEDY) from error
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:

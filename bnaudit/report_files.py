@@ -5,6 +5,7 @@ A file is written beside its place and then put there, so that it is whole or no
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -38,7 +39,8 @@ class Destination(NamedTuple):
 def destinations(texts: Iterable[str]) -> tuple[Destination, ...]:
     """From `format=path`, `format=-` and `format` texts. Without one for stdout, the terminal's report goes there.
 
-    Raises UsageError for an unknown format, a path that cannot be written, or two reports in one place.
+    Raises UsageError for an unknown format, one that lacks a library, a path that cannot be written, or two reports in
+    one place.
     """
     found: list[Destination] = []
     for text in texts:
@@ -48,6 +50,8 @@ def destinations(texts: Iterable[str]) -> tuple[Destination, ...]:
             remedy = f"write {chosen.renderer.name}=PATH, or {chosen.renderer.name} alone for stdout"
             raise UsageError("this names no file", where=f"--output {text}", remedy=remedy)
         _check_place(chosen, found, text)
+        if chosen.renderer.prepare is not None:
+            chosen.renderer.prepare()
         found.append(chosen)
     if all(each.path is not None for each in found):
         found.append(Destination(renderer("terminal"), None))
@@ -118,6 +122,8 @@ def write_whole(path: Path, text: str) -> None:
             path.write_bytes(encoded)
             return
         target = path.resolve()  # what a link points to, so that the link stays
+        if target.exists() and not os.access(target, os.W_OK):  # a file may be replaced that may not be written
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
             try:
                 file.write(encoded)

@@ -146,3 +146,5 @@ def _is_model(path: Path, caps: Caps) -> bool:
         return path.is_file()
     except BnauditError:
         return True
+    except OSError:  # a folder that may not be entered: searching it, or reading what it lists, says so
+        return not os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises the same error again

@@ -146,6 +146,24 @@ def test_text_that_utf_8_lacks_is_escaped(tmp_path: Path) -> None:
     assert (tmp_path / "a.txt").read_bytes() == b"bn\\udc9b"
 
 
+def test_a_file_that_may_not_be_written_is_not_replaced_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("before", encoding="utf-8")
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    with pytest.raises(UsageError, match=r"cannot be written \(Permission denied\)"):
+        write_whole(file, "after")
+    assert [path.read_text(encoding="utf-8") for path in tmp_path.iterdir()] == ["before"]
+
+
+@pytest.mark.parametrize("name", ["jinja2", "matplotlib"])
+def test_a_library_that_a_report_lacks_is_told_before_anything_is_audited(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(UsageError, match=rf"the html report needs {name}.*pip install 'bnaudit\[html\]'"):
+        destinations([f"html={tmp_path / 'a.html'}"])
+
+
 @posix
 def test_permissions_and_links_stay(tmp_path: Path) -> None:
     file, link = tmp_path / "a.txt", tmp_path / "link.txt"

@@ -134,6 +134,29 @@ def test_a_folder_that_cannot_be_listed_is_an_error(folder: Path, monkeypatch: p
     assert entry.error and "er cannot be listed, Permission denied" in entry.why
 
 
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="permissions of POSIX")
+def test_a_folder_that_may_not_be_entered_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "locked").mkdir()
+    is_file = Path.is_file
+
+    def refusing(path: Path, **options: bool) -> bool:
+        if path.parent.name == "locked":
+            raise PermissionError(13, "Permission denied")
+        return is_file(path, **options)
+
+    def listing(place: str | os.PathLike[str]) -> object:
+        if Path(place).name == "locked":
+            raise PermissionError(13, "Permission denied", str(place))
+        return scandir(place)
+
+    scandir = os.scandir
+    monkeypatch.setattr(Path, "is_file", refusing)
+    monkeypatch.setattr(os, "scandir", listing)
+    for given in (folder / "locked", folder):
+        missing = expand([given], Caps()).missing
+        assert ["cannot be listed, Permission denied" in entry.why for entry in missing] == [True]
+
+
 @pytest.mark.parametrize("path", ["", "  "])
 def test_an_empty_path_is_not_the_working_directory(path: str) -> None:
     with pytest.raises(UsageError, match="a path is empty"):

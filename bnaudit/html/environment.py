@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 TEMPLATES = Path(__file__).parent / "templates"
 
 
+NEEDED = ("jinja2", "matplotlib")
+
+
+def not_there(name: str) -> UsageError:
+    """That one of them is not installed, and how to get it."""
+    return UsageError(f"the html report needs {name}, which is not installed", remedy="pip install 'bnaudit[html]'")
+
+
 @cache
 def environment() -> Environment:
     """The environment of the templates. Raises UsageError when Jinja2 or matplotlib is not installed."""
@@ -23,8 +31,7 @@ def environment() -> Environment:
         import jinja2
         import matplotlib  # noqa: F401
     except ModuleNotFoundError as error:
-        remedy = "pip install 'bnaudit[html]'"
-        raise UsageError(f"the html report needs {error.name}, which is not installed", remedy=remedy) from error
+        raise not_there(error.name or "") from error
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,

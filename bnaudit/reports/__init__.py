@@ -35,6 +35,8 @@ class Renderer(NamedTuple):
     render: Callable[[Report, View], str]
     stream: Callable[[Audit | Unaudited], str] | None = None
     """The text for one artifact, where a report is nothing but these texts; they can be written one by one."""
+    prepare: Callable[[], None] | None = None
+    """Raises UsageError when what it is made with is not installed: asked before anything is audited."""
 
 
 def renderer(name: str) -> Renderer:

@@ -13,4 +13,15 @@ def render(report: Report, view: View) -> str:
     return page(report, view)
 
 
-RENDERER = Renderer(name="html", suffix=".html", render=render)
+def prepare() -> None:
+    """Raises UsageError when Jinja2 or matplotlib is not installed, without the time that importing them takes."""
+    from importlib.util import find_spec
+
+    from bnaudit.html.environment import NEEDED, not_there
+
+    for name in NEEDED:
+        if find_spec(name) is None:
+            raise not_there(name)
+
+
+RENDERER = Renderer(name="html", suffix=".html", render=render, prepare=prepare)
