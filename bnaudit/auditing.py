@@ -40,7 +40,7 @@ def describe(path: str | Path, settings: Settings | None = None) -> Description:
     """
     path = Path(path)
     caps = (settings or Settings()).caps
-    if path.is_dir():
+    if os.path.isdir(path):  # noqa: PTH112 - in a folder that may not be entered, Path.is_dir raises
         candidate = Candidate(path, None, caps)
         return identify(candidate).read(candidate)
     with ByteSource.open(path, caps) as source:

@@ -54,9 +54,9 @@ def expand(
             names.append(path)
 
     for path in _matched(paths, missing, leaves_out):
-        if path.is_dir() and not _is_model(path, caps):
+        if _is_folder(path) and not _is_model(path, caps):
             for inner in _walk(path, caps, leaves_out, missing):
-                says_model = inner.is_dir() or inner.name.lower().endswith(suffixes)
+                says_model = _is_folder(inner) or inner.name.lower().endswith(suffixes)
                 if says_model or _is_model(inner, caps):
                     add(inner)
                     unnamed.update(() if says_model else (inner,))
@@ -134,7 +134,7 @@ def _leads_on(folder: Path, names: dict[Path, int]) -> bool:
 def _is_model(path: Path, caps: Caps) -> bool:
     """Whether some format claims it; what cannot be opened is listed, so that it is not passed over in silence."""
     try:
-        if path.is_dir():
+        if _is_folder(path):
             identify(Candidate(path, None, caps))
             return True
         with ByteSource.open(path, caps) as source:
@@ -143,8 +143,20 @@ def _is_model(path: Path, caps: Caps) -> bool:
     except NotAModelError:
         return False
     except UnreadableError:
-        return path.is_file()
+        return _is_file(path)
     except BnauditError:
         return True
     except OSError:  # a folder that may not be entered: searching it, or reading what it lists, says so
-        return not os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises the same error again
+        return not _is_folder(path)
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether it is known to be one: Path.is_dir raises an error where permissions do not let it look."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # in a folder that may be listed and not entered
+        return True

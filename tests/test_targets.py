@@ -4,6 +4,7 @@ import os
 import pickle
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,6 +156,31 @@ def test_a_folder_that_may_not_be_entered_is_an_error(folder: Path, monkeypatch:
     for given in (folder / "locked", folder):
         missing = expand([given], Caps()).missing
         assert ["cannot be listed, Permission denied" in entry.why for entry in missing] == [True]
+
+
+def test_files_of_a_folder_that_may_be_listed_and_not_entered_are_targets(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(folder / "a.pt", folder / "deep" / "nameless")
+    path_stat, os_stat, os_open = Path.stat, os.stat, os.open
+
+    def refuse(path: object) -> None:
+        if str(path).endswith("nameless"):
+            raise PermissionError(13, "Permission denied", str(path))
+
+    def refusing(call: Any) -> Any:
+        def refused(path: Any, *arguments: Any, **options: Any) -> Any:
+            refuse(path)
+            return call(path, *arguments, **options)
+
+        return refused
+
+    monkeypatch.setattr(Path, "stat", refusing(path_stat))
+    monkeypatch.setattr(os, "stat", refusing(os_stat))
+    monkeypatch.setattr(os, "open", refusing(os_open))
+    assert folder / "deep" / "nameless" in targets(folder).paths
+    (refused,) = bnaudit.audit(folder).unaudited
+    assert refused.why.endswith("nameless cannot be opened (Permission denied): check its permissions")
 
 
 @pytest.mark.parametrize("path", ["", "  "])
