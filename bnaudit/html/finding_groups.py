@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bnaudit.name_patterns import Universe, compress
 from bnaudit.results import Acceptance, Audit, Finding
-from bnaudit.terminal.finding_places import numbers
+from bnaudit.terminal.finding_places import alike, grouped, layer_names, numbers
 
 
 class Place(NamedTuple):
@@ -44,33 +44,15 @@ class Group(NamedTuple):
 
 def groups(audit: Audit, findings: Iterable[Finding]) -> tuple[Group, ...]:
     """The findings of an audit, or some of them, in groups, worst first."""
-    names = Universe(_names(audit))
-    alike: dict[tuple[object, ...], list[Finding]] = {}
-    for finding in sorted(findings, key=lambda each: -each.severity):
-        accepted = finding.acceptance
-        standing = (accepted.source, accepted.reason, accepted.until, accepted.expired) if accepted else None
-        key = (finding.rule, finding.severity, finding.confidence, finding.advice, finding.intended, standing)
-        alike.setdefault(key, []).append(finding)
-    return tuple(Group(members[0], tuple(_places(members, names)), tuple(members)) for members in alike.values())
+    names = layer_names(audit)
+    worst_first = sorted(findings, key=lambda each: -each.severity)
+    return tuple(
+        Group(members[0], tuple(_place(same, names) for same in alike(members)), tuple(members))
+        for members in grouped(worst_first)
+    )
 
 
-def _names(audit: Audit) -> Iterable[str]:
-    for part in audit.description.parts:
-        yield from (layer.name for layer in part.layers)
-        yield from (other.name for other in part.mode_dependent)
-
-
-def _places(members: Sequence[Finding], names: Universe) -> Iterable[Place]:
-    by_message: dict[tuple[str, str], list[Finding]] = {}
-    for finding in members:
-        by_message.setdefault((finding.part, finding.message), []).append(finding)
-    alike: dict[tuple[str, tuple[str | None, ...]], list[Finding]] = {}
-    for (_, message), same in by_message.items():
-        alike.setdefault((message, tuple(finding.layer for finding in same)), []).extend(same)
-    return [_place(message, same, names) for (message, _), same in alike.items()]
-
-
-def _place(message: str, same: Sequence[Finding], names: Universe) -> Place:
+def _place(same: Sequence[Finding], names: Universe) -> Place:
     parts = list(dict.fromkeys(finding.part for finding in same))
     layers = list(dict.fromkeys(finding.layer for finding in same if finding.layer is not None))
     return Place(
@@ -79,7 +61,7 @@ def _place(message: str, same: Sequence[Finding], names: Universe) -> Place:
         else ", ".join(pattern or "(the file itself)" for pattern, _ in compress(parts, parts)),
         layers=", ".join(pattern or "(root)" for pattern, _ in compress(layers, names)),
         times=len(same),
-        message=message,
+        message=same[0].message,
         numbers=numbers(same).strip(" []"),
         channels=_channels(same[0]) if len(same) == 1 else "",
     )

@@ -66,13 +66,19 @@ def standing(finding: Finding) -> str:
 
 def places(members: Sequence[Finding], names: Universe) -> list[Place]:
     """The members by their message, parts that are alike in one place."""
+    together = alike(members)
+    return [Place(_where(same, names), len(same), printable(same[0].message), numbers(same)) for same in together]
+
+
+def alike(members: Iterable[Finding]) -> list[list[Finding]]:
+    """Findings of one message together, and those of parts in which the same layers have it."""
     by_message: dict[tuple[str, str], list[Finding]] = {}
     for finding in members:
         by_message.setdefault((finding.part, finding.message), []).append(finding)
-    alike: dict[tuple[str, tuple[str | None, ...]], list[Finding]] = {}
+    found: dict[tuple[str, tuple[str | None, ...]], list[Finding]] = {}
     for (_, message), same in by_message.items():
-        alike.setdefault((message, tuple(finding.layer for finding in same)), []).extend(same)
-    return [Place(_where(same, names), len(same), printable(same[0].message), numbers(same)) for same in alike.values()]
+        found.setdefault((message, tuple(finding.layer for finding in same)), []).extend(same)
+    return list(found.values())
 
 
 def patterns(findings: Iterable[Finding], names: Universe) -> str:
