@@ -12,7 +12,7 @@ from torch import nn
 
 import bnaudit
 
-STEPS = 60
+STEPS = 50
 Optimizer = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 
 
