@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -14,3 +15,12 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _little_garbage_to_look_through() -> Iterator[None]:
+    """Accelerate collects garbage after each training, which takes longer than the training with all that is loaded."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
