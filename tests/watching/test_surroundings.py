@@ -315,6 +315,21 @@ def test_unseen_calls_of_frozen_norms_in_eval_mode_may_be_loaded_and_averaged() 
     assert violations(model, act) == {"frozen": ("student.1",)}
 
 
+def test_an_average_that_is_written_between_the_steps_of_several_optimizers() -> None:
+    model = nn.ModuleDict({"net": net(), "average": net().requires_grad_(False)})  # left in training mode, never run
+
+    def act() -> None:
+        optimizers = [torch.optim.SGD(model["net"].parameters(), lr=0.01) for _ in range(3)]
+        for step in range(3):
+            model["net"](batch(step)).mean().backward()
+            for optimizer in optimizers:
+                optimizer.step()
+            for own, other in zip(model["average"].buffers(), model["net"].buffers(), strict=True):
+                own.copy_(other)
+
+    assert violations(model, act) == {}
+
+
 def test_the_steps_of_another_model_say_nothing(caplog: pytest.LogCaptureFixture) -> None:
     model, other = net(), net()
     with bnaudit.watch(model) as guard:
