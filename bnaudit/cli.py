@@ -51,7 +51,8 @@ def app(arguments: Sequence[str]) -> typer.Typer:
 def _epilog(text: str) -> str | None:
     """Each paragraph in one line, for the terminal to break, and brackets as they are, not as markup."""
     paragraphs = text.strip("\n").replace("[", r"\[").split("\n\n")
-    return "\n\n".join(each.rstrip().replace("\n", " ") for each in paragraphs) or None
+    joined = "\n\n".join(each.rstrip().replace("\n", " ") for each in paragraphs)
+    return f"\n{joined}\n" if joined else None  # what follows a first line loses its indentation
 
 
 def _group(help: str, epilog: str | None, subcommands: Mapping[str, Callable[..., int]]) -> typer.Typer:

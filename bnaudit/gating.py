@@ -62,8 +62,8 @@ def gate(order: Order) -> int:
     policy = load(order.config, Path.cwd(), order.typed)
     places = destinations(order.outputs)
     targets = _targets(policy, order)
-    check_not_models(places, targets.paths)
     check_not_read(places, _read(policy, targets))
+    check_not_models(places, targets.paths)
     accepted = _baseline(policy)
     if (lines := _streamed(places)) is not None and not _is_live(policy, order):
         return _gate_streaming(policy, targets, order, accepted, lines)
@@ -116,7 +116,7 @@ def _before(path: Path, overwrite: bool) -> tuple[Acceptance, ...]:
     try:
         known = read_baseline(path)
     except UsageError as error:
-        what = f"what is there already is no baseline that can be read, {error.what}"
+        what = "what is there already is no baseline that can be read"
         raise UsageError(what, where=where, remedy="take it away, or give another path") from error
     if not overwrite:
         remedy = "give --overwrite to make it anew, reasons are kept"

@@ -204,6 +204,14 @@ def test_help_shows_brackets_as_they_are_and_breaks_paragraphs_where_the_termina
     assert all(len(line.rstrip()) > 65 for line in text[:-1])
 
 
+@pytest.mark.parametrize("command", ["gate", "baseline", "init", "inspect", ""])
+def test_examples_stand_indented_below_their_heading(command: str) -> None:
+    lines = bnaudit(*command.split(), "--help", COLUMNS="80").stdout.splitlines()
+    heading = next(position for position, line in enumerate(lines) if line.strip() == "Examples:")
+    example = lines[heading + 2]
+    assert example.startswith(f"{lines[heading][: lines[heading].index('E')]}  bnaudit "), example
+
+
 @pytest.mark.skipif(os.name == "nt", reason="streams are closed by the shell of POSIX")
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_a_closed_stream_is_nobody_who_reads(closed: str, tmp_path: Path) -> None:
@@ -226,7 +234,7 @@ def test_a_full_disk_behind_stdout_is_one_sentence(command: str) -> None:
     assert done.stderr == "bnaudit: stdout cannot be written (No space left on device): write to another place\n"
 
 
-@pytest.mark.parametrize("columns", ["0", "1", "99999999999", "x", "-5"])
+@pytest.mark.parametrize("columns", ["0", "1", "99999999999", "x", "-5", "²"])
 def test_no_width_of_a_terminal_breaks_a_report(columns: str) -> None:
     done = bnaudit("inspect", FAULTY, COLUMNS=columns)
     assert (done.returncode, done.stderr) == (1, "")

@@ -20,6 +20,7 @@ def console_text(show: Callable[[Console], None], width: int, color: bool) -> st
         markup=False,
         emoji=False,
         highlight=False,
+        _environ={},  # width and colour are given; of COLUMNS=² Rich would make an error
     )
     show(console)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
