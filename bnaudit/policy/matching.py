@@ -10,6 +10,7 @@ from bnaudit.policy.coverage import Coverage
 from bnaudit.policy.patterns import Patterns
 from bnaudit.policy.policy import Policy
 from bnaudit.policy.sections import Section
+from bnaudit.records import replace
 from bnaudit.results import Acceptance, Audit, Report, Unaudited, Unmatched
 
 
@@ -51,9 +52,12 @@ class Matching:
         return (*self._mistyped(self._coverage), *self._acceptances.gone(self._coverage))
 
     def _mistyped(self, coverage: Coverage) -> Iterator[Unmatched]:
-        for section, entry in self._patterns.missing():
+        for section, hides, entry in self._patterns.missing():
             if not coverage.broken and self._covers(section, coverage):
-                yield entry
+                # Settings without paths may mean an artifact that was not given. A pattern of `layers` that fits
+                # nothing hides all findings, whatever other artifacts there are.
+                of_others = section is self._policy.top and not self._policy.paths
+                yield replace(entry, error=hides or not of_others)
 
     def _covers(self, section: Section, coverage: Coverage) -> bool:
         """Whether all artifacts of the section were audited; what was typed is about those that were."""

@@ -77,11 +77,11 @@ class Patterns:
         for wanted in pending:
             wanted.look_at(audit, names, settings)
 
-    def missing(self) -> Iterator[tuple[Section, Unmatched]]:
-        """Those that fit nothing although that can be known, with the section that they stand in."""
+    def missing(self) -> Iterator[tuple[Section, bool, Unmatched]]:
+        """Those that fit nothing although that can be known: the section, whether it hides findings, the entry."""
         for wanted in self._wanted.values():
             if wanted.was_asked and wanted.is_known and not wanted.fits:
-                yield wanted.section, wanted.told()
+                yield wanted.section, not wanted.rule, wanted.told()
 
     def _in_force(self, path: Path | None) -> Iterator[_Wanted]:
         found = self._policy.in_force(self._policy.sections_for(path))

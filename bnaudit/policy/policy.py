@@ -18,6 +18,7 @@ from bnaudit.policy.place import Place, is_file, nearest, written
 from bnaudit.policy.sections import LARGEST_GAP, TYPED, Given, Merged, Section, merged, sections_of, typed_section
 from bnaudit.records import replace
 from bnaudit.results import Acceptance, Question
+from bnaudit.rules import rules
 from bnaudit.run_options import RunOptions
 from bnaudit.settings import Settings
 from bnaudit.targets import expand
@@ -154,6 +155,7 @@ class Policy:
                     section.places[name].refuse(f"`{name}` is about a model that is not given", remedy)
 
 
+_SELECTING = ("select", "ignore")
 _DEMANDING = ("model", "run", "trust-pickle", "inputs")
 """Where one of these is given, verdicts that a run decides are required. A library of operators is no such wish."""
 
@@ -168,13 +170,29 @@ def required(found: Merged) -> tuple[tuple[Question, ...], str]:
         chosen, why = cast("tuple[Question, ...]", given.value), given.section.source
         if not chosen and (gap is None or gap.rank <= given.rank):
             return (), why
-    elif any(found[name][""].value for name in _DEMANDING if name in found):
-        chosen, why = (Question.BUFFERS, Question.EVAL_MODE, Question.NEIGHBOURS), "default where a run is asked for"
+    else:
+        if any(found[name][""].value for name in _DEMANDING if name in found):
+            chosen, why = (
+                (Question.BUFFERS, Question.EVAL_MODE, Question.NEIGHBOURS),
+                "default where a run is asked for",
+            )
+        if left_out := _not_asked(found).intersection(chosen):
+            chosen = tuple(question for question in chosen if question not in left_out)
+            why += ", without what select and ignore leave open"
     # Verdicts that are typed win over a gap of the file: `--static --require buffers` runs nothing that shows one.
     overruled = why == TYPED and gap is not None and gap.section.source != TYPED
     if gap is not None and Question.GAP not in chosen and not overruled:
         chosen, why = (*chosen, Question.GAP), f"{why}; max-gap"
     return tuple(question for question in Question if question in chosen), why
+
+
+def _not_asked(found: Merged) -> set[Question]:
+    """Questions that cannot pass, since rules that decide them were left out on purpose."""
+    select, ignore = (cast("tuple[str, ...]", found[key][""].value) if key in found else () for key in _SELECTING)
+    if not select and not ignore:
+        return set()
+    chosen = Settings(select=select, ignore=ignore)
+    return {rule.question for rule in rules() if rule.question is not None and not chosen.selects(rule.id)}
 
 
 def _settings(found: Merged, today: date) -> Settings:

@@ -93,11 +93,18 @@ def test_a_mistyped_layer_is_an_error_with_the_nearest_one(folder: Path) -> None
 
 
 def test_a_mistyped_intended_pattern_is_an_error_where_its_rule_looked(folder: Path) -> None:
-    (entry,) = told(folder, '[intended]\nBN103 = ["hed.*"]')
+    (entry,) = told(folder, 'paths = ["models"]\n[intended]\nBN103 = ["hed.*"]')
     assert (entry.key, entry.error) == ("bnaudit.toml: intended.BN103", True)
     assert entry.why == "'hed.*' fits no layer or module of what was audited: did you mean head.*?"
     (typed,) = told(folder, "", typed={"intended": ["BN103=hed.*"]})
-    assert typed.key == "--intended BN103=hed.*"
+    assert (typed.key, typed.error) == ("--intended BN103=hed.*", True)
+
+
+def test_settings_that_do_not_name_their_models_may_mean_others(folder: Path) -> None:
+    (entry,) = told(folder, '[intended]\nBN103 = ["hed.*"]', ["models/good.pt"])
+    assert (entry.key, entry.error) == ("bnaudit.toml: intended.BN103", False)
+    (hiding,) = told(folder, 'layers = ["hed.*"]', ["models/good.pt"])
+    assert hiding.error
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,22 @@ def test_where_a_run_is_asked_for_its_verdicts_are_required(asked: str, tmp_path
     assert chosen.settings(tmp_path / "models" / "a.pt").require == (Question.FROZEN,)
 
 
+@pytest.mark.parametrize(
+    ("asked", "required"),
+    [
+        ('ignore = ["BN105"]', (Question.EVAL_MODE, Question.NEIGHBOURS)),  # BN105 decides the buffers
+        ('select = ["BN1"]', (Question.BUFFERS,)),
+        ('ignore = ["BN901"]', (Question.BUFFERS, Question.EVAL_MODE, Question.NEIGHBOURS)),  # it decides none
+        ('ignore = ["BN105"]\nrequire = ["buffers"]', (Question.BUFFERS,)),
+    ],
+)
+def test_by_default_nothing_is_required_that_ignored_rules_leave_open(
+    asked: str, required: tuple[Question, ...], tmp_path: Path
+) -> None:
+    policy = policy_of(tmp_path, f'{asked}\nmodel = "net.py:build"')
+    assert policy.settings(None).require == required
+
+
 def test_a_largest_gap_requires_its_verdict(tmp_path: Path) -> None:
     settings = policy_of(tmp_path, "max-gap = 0.2\n[limits.BN403]\nsamples = 8").settings(None)
     assert settings.require == (Question.BUFFERS, Question.GAP)

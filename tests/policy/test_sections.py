@@ -74,6 +74,10 @@ def verdicts(result: dict[str, Any]) -> set[str]:
     required = result["require"]
     if required is None:
         required = ["buffers", "eval-mode", "neighbours"] if result["run"] else ["buffers"]
+        if (
+            "BN1" in result["ignore"]
+        ):  # the rules that decide the buffers; the others of LAYER decide the gap or nothing
+            required.remove("buffers")
     elif required == ["none"]:
         return {"train-eval-gap"} if result["gap is nearer"] else set()
     return {*required, *(["train-eval-gap"] if result["max-gap"] is not None else [])}
