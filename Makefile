@@ -1,4 +1,4 @@
-# make demo    install into .venv and audit the sample models
+# make demo    install into .venv, audit the sample models and gate some
 # make test    install what is needed and run all tests
 PYTHON ?= python3
 VENV := .venv
@@ -11,6 +11,7 @@ demo: $(VENV)/.installed
 	$(BIN)/bnaudit inspect sample_models/ || test $$? -eq 1
 	$(BIN)/bnaudit inspect sample_models/healthy/state_dict.pt --model sample_models/digits.py:build --inputs sample_models/digits.npz
 	$(BIN)/bnaudit inspect sample_models/defects/frozen_but_updating.pt || test $$? -eq 1
+	$(BIN)/bnaudit gate sample_models/healthy sample_models/defects/nan_variance.pt || test $$? -eq 1
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 $(TESTS)
