@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from glob import escape
 from pathlib import Path
 from types import MappingProxyType
 
+from bnaudit.artifact_settings import ArtifactSettings
 from bnaudit.auditing import audit_targets, examine_live, report_of, rule_names
 from bnaudit.baseline import baseline_text, failing_now, read_baseline
 from bnaudit.clean_stdout import stdout_kept_clean
@@ -28,7 +27,6 @@ from bnaudit.report_files import (
     write_whole,
 )
 from bnaudit.results import Acceptance, Report
-from bnaudit.settings import Settings
 from bnaudit.streaming import stream
 from bnaudit.targets import Targets, expand
 from bnaudit.terminal.console_text import console_text
@@ -169,7 +167,7 @@ def _is_live(policy: Policy, order: Order) -> bool:
 
 
 def _audited(policy: Policy, targets: Targets, order: Order, accepted: tuple[Acceptance, ...]) -> Report:
-    settings_for = _SettingsFor(policy, accepted)
+    settings_for = ArtifactSettings(policy, accepted)
     rule_names(settings_for(None))  # a rule that does not exist is told before anything is read
     with stdout_kept_clean(), ProgressBar() as bar:
         if _is_live(policy, order):
@@ -192,7 +190,7 @@ def _gate_streaming(
         if wanted:
             what = "a file of results alone shows no layers and no findings"
             raise UsageError(what, where=option, remedy="leave it out, or add a report, json=PATH")
-    settings_for = _SettingsFor(policy, accepted)
+    settings_for = ArtifactSettings(policy, accepted)
     if any(settings_for(path).layers for path in (None, *targets.paths)):
         # Whether a pattern fits any layer of thousands of files is not kept; a mistyped one would hide all findings.
         what = "a file of results alone is about all layers"
@@ -203,49 +201,3 @@ def _gate_streaming(
     look = view()
     write(console_text(lambda console: tally(console, done, str(lines)), look.width, look.color))
     return done.exit_code()
-
-
-class _SettingsFor:
-    """The settings of each artifact with what the baseline accepts in it; the same object where it is the same.
-
-    Most entries of a baseline name one file. They are found by its path: trying thousands of entries on each of
-    thousands of files would take longer than the audits.
-    """
-
-    def __init__(self, policy: Policy, accepted: tuple[Acceptance, ...]) -> None:
-        self._policy = policy
-        self._everywhere: list[Acceptance] = []
-        self._of_path: dict[Path, list[Acceptance]] = {}
-        for each in accepted:
-            literal = re.sub(r"\[([*?[])\]", r"\1", each.artifact)
-            if escape(literal) == each.artifact:
-                for root in dict.fromkeys((each.root, os.path.realpath(each.root))):
-                    place = Path(os.path.normpath(Path(root, literal)))  # `--baseline ../b.json` has a root with `..`
-                    self._of_path.setdefault(place, []).append(each)
-            else:
-                self._everywhere.append(each)
-        self._made: dict[int, tuple[Settings, Settings]] = {}
-
-    def __call__(self, path: Path | None) -> Settings:
-        settings = self._policy.settings(path)
-        own = self._own(path if path is not None else _live(settings))
-        if own:
-            return replace(settings, accept=(*settings.accept, *self._everywhere, *own))
-        if id(settings) not in self._made:
-            every = replace(settings, accept=(*settings.accept, *self._everywhere))
-            self._made[id(settings)] = (settings, every)  # the first is kept alive, so that its id stays its own
-        return self._made[id(settings)][1]
-
-    def _own(self, path: Path | None) -> list[Acceptance]:
-        """Of the file, and of folders that it is in, by the names that they have and by those of what they link to."""
-        if not self._of_path or path is None:
-            return []
-        named, real = Path(os.path.normpath(path.absolute())), Path(os.path.realpath(path))
-        places = dict.fromkeys((named, *named.parents, real, *real.parents))
-        found = (each for place in places for each in self._of_path.get(place, ()))
-        return list({id(each): each for each in found}.values())
-
-
-def _live(settings: Settings) -> Path | None:
-    """What a baseline calls a live model by: its code, as it is written."""
-    return Path(settings.run.model) if isinstance(settings.run.model, str) else None

@@ -37,7 +37,7 @@ LEVELS = (
     ("output", "clean_stdout", "notebook", "exit_codes", "plain_arguments", "option_texts", "progress_bar"),
     ("policy",),
     ("proposal",),
-    ("inspection", "report_files", "gating", "deployable", "pytest_plugin", "integrations"),
+    ("artifact_settings", "inspection", "report_files", "gating", "deployable", "pytest_plugin", "integrations"),
     ("cli", "commands", "merged_options", "run_flags", "policy_flags", "__main__"),
 )
 """Lowest first. A file imports from its own level and from below, never from above."""
