@@ -14,7 +14,7 @@ from bnaudit.baseline import baseline_text, failing_now, read_baseline
 from bnaudit.clean_stdout import stdout_kept_clean
 from bnaudit.errors import UsageError
 from bnaudit.output import check_writable, view, write
-from bnaudit.policy import Policy, load, unmatched
+from bnaudit.policy import Matching, Policy, load, unmatched
 from bnaudit.printable import printable
 from bnaudit.progress_bar import ProgressBar
 from bnaudit.records import Record, replace
@@ -192,12 +192,24 @@ def _gate_streaming(
             raise UsageError(what, where=option, remedy="leave it out, or add a report, json=PATH")
     settings_for = ArtifactSettings(policy, accepted)
     if any(settings_for(path).layers for path in (None, *targets.paths)):
-        # Whether a pattern fits any layer of thousands of files is not kept; a mistyped one would hide all findings.
+        # Earlier results that hold are not tried on patterns again, and a mistyped one would hide all findings.
         what = "a file of results alone is about all layers"
         raise UsageError(what, where=f"--output jsonl={lines}", remedy="leave out `layers`, or add a report, json=PATH")
+    matching = Matching(policy, accepted) if accepted or policy.has_entries else None
     with stdout_kept_clean(), ProgressBar() as bar:
         jobs = order.jobs or default_jobs(len(targets.paths))
-        done = stream(targets, settings_for, lines, bar, jobs=jobs, resume=order.resume, exit_zero=order.exit_zero)
-    look = view()
-    write(console_text(lambda console: tally(console, done, str(lines)), look.width, look.color))
+        done = stream(
+            targets,
+            settings_for,
+            lines,
+            bar,
+            jobs=jobs,
+            resume=order.resume,
+            exit_zero=order.exit_zero,
+            look=matching.look_at if matching is not None else None,
+        )
+    if matching is not None and not done.interrupted and not done.kept:  # earlier results may be what it fits
+        done.unmatched = matching.unmatched()
+    seen = view()
+    write(console_text(lambda console: tally(console, done, str(lines)), seen.width, seen.color))
     return done.exit_code()

@@ -13,11 +13,12 @@ from bnaudit import __version__
 from bnaudit.artifact_objects import HoldsFor, artifact_object, line_of
 from bnaudit.artifact_state import neighbours, settings_digest, state
 from bnaudit.auditing import Examined, examine, process_died, rule_names
+from bnaudit.description import NormLayer
 from bnaudit.errors import UsageError
 from bnaudit.progress import Progress, Silent
 from bnaudit.records import replace
 from bnaudit.result_lines import Line, ResultLines
-from bnaudit.results import Audit
+from bnaudit.results import Audit, Unaudited
 from bnaudit.settings import Settings
 from bnaudit.tallies import Counted, Tally, counted
 from bnaudit.targets import Targets
@@ -34,29 +35,31 @@ def stream(
     resume: bool = False,
     gate: bool = True,
     exit_zero: bool = False,
+    look: Callable[[Audit | Unaudited], None] | None = None,
 ) -> Tally:
     """Audit the targets and write each result to `destination`; with `resume` only what it does not hold yet.
 
     Lines come in the order in which they are done. Ctrl-C ends the audit and not this function: what is done is in
     the file, and the tally says so. An earlier result holds while the file, its settings and bnaudit's version are
-    the same; what could not be audited is always tried again. The tally counts earlier and new results alike.
+    the same; what could not be audited is always tried again. The tally counts earlier and new results alike. `look`
+    is shown each new result, of its layers only what they are and not their values.
 
     Raises UsageError for rules that do not exist, for a destination that holds something and is not resumed, for one
     to resume that holds something else or results of files that are not asked for, or that cannot be written.
     """
     begin = time.monotonic()
     tally = Tally(gate=gate, exit_zero=exit_zero)
-    orders = _Orders(settings_for)
+    orders = _Orders(settings_for, keeps=look is not None)
     work = {str(path): Piece(path, orders.of(path)) for path in targets.paths}
     earlier = _Earlier(work, tally, destination)
     opened = ResultLines.resumed(destination, earlier.choose) if resume else ResultLines.new(destination)
     with opened as lines:
         tally.other_files = targets.other_files
         for missing in targets.missing:
-            _enter(_done(Examined(missing), None), lines, tally)
+            _enter(_done(Examined(missing), None, keeps=look is not None), lines, tally, look)
         try:
             left = [piece for name, piece in work.items() if name not in earlier.kept]
-            _audit(left, targets.unnamed, lines, tally, progress, jobs)
+            _audit(left, targets.unnamed, lines, tally, progress, jobs, look)
         except KeyboardInterrupt:
             tally.interrupted = True
     tally.seconds = time.monotonic() - begin
@@ -68,13 +71,16 @@ class _Order(NamedTuple):
 
     settings: Settings
     digest: str
+    keeps: bool
+    """Whether the result itself is wanted, too, besides its line."""
 
 
 class _Orders:
     """The settings for each path with their digests; one object for all paths with the same settings."""
 
-    def __init__(self, settings_for: Callable[[Path], Settings]) -> None:
+    def __init__(self, settings_for: Callable[[Path], Settings], keeps: bool) -> None:
         self._settings_for = settings_for
+        self._keeps = keeps
         self._orders: dict[int, _Order] = {}
 
     def of(self, path: Path) -> _Order:
@@ -82,7 +88,7 @@ class _Orders:
         if id(settings) not in self._orders:
             rule_names(settings)  # a rule that does not exist is told before anything is written
             # The order keeps the settings alive, and so their id from standing for others.
-            self._orders[id(settings)] = _Order(settings, settings_digest(settings))
+            self._orders[id(settings)] = _Order(settings, settings_digest(settings), self._keeps)
         return self._orders[id(settings)]
 
 
@@ -153,6 +159,7 @@ class _Done(NamedTuple):
     counted: Counted
     no_model: bool
     interrupted: bool
+    entry: Audit | Unaudited | None
 
 
 def _audit(
@@ -162,6 +169,7 @@ def _audit(
     tally: Tally,
     progress: Progress,
     jobs: int,
+    look: Callable[[Audit | Unaudited], None] | None,
 ) -> None:
     everywhere = jobs > 1 and all(piece.context.settings.run.is_plain for piece in work)
     task = _examined_unseen if everywhere else partial(_examined, progress=progress)
@@ -177,13 +185,15 @@ def _audit(
                 tally.other_files += 1
                 progress.finished(0)
             else:
-                _enter(done, lines, tally)
+                _enter(done, lines, tally, look)
                 progress.finished(done.counted.exit_code)
 
 
-def _enter(done: _Done, lines: ResultLines, tally: Tally) -> None:
+def _enter(done: _Done, lines: ResultLines, tally: Tally, look: Callable[[Audit | Unaudited], None] | None) -> None:
     lines.write(done.line)
     tally.add(done.counted)
+    if look is not None and done.entry is not None:
+        look(done.entry)
 
 
 def _examined_unseen(path: Path, order: _Order) -> _Done:
@@ -196,13 +206,26 @@ def _examined(path: Path, order: _Order, progress: Progress) -> _Done:
     entry = examined.entry
     if before is not None and not before.folder and isinstance(entry, Audit) and entry.artifact.size != before.size:
         before = replace(before, folder=neighbours(path))
-    return _done(examined, before)
+    return _done(examined, before, order.keeps)
 
 
 def _died(path: Path, how: str) -> _Done:
-    return _done(process_died(path, how), None)
+    return _done(process_died(path, how), None, keeps=True)
 
 
-def _done(examined: Examined, holds_for: HoldsFor | None) -> _Done:
+def _done(examined: Examined, holds_for: HoldsFor | None, keeps: bool = False) -> _Done:
     line = artifact_object(examined.entry, holds_for)
-    return _Done(line_of(line), counted(line), examined.no_model, examined.interrupted)
+    entry = _without_values(examined.entry) if keeps else None
+    return _Done(line_of(line), counted(line), examined.no_model, examined.interrupted, entry)
+
+
+def _without_values(entry: Audit | Unaudited) -> Audit | Unaudited:
+    """The result with the names of its layers and without their tensors, which are most of it."""
+    if isinstance(entry, Unaudited):
+        return entry
+    parts = tuple(replace(part, layers=tuple(map(_bare, part.layers))) for part in entry.description.parts)
+    return replace(entry, description=replace(entry.description, parts=parts), ledger=())
+
+
+def _bare(layer: NormLayer) -> NormLayer:
+    return replace(layer, weight=None, bias=None, running_mean=None, running_var=None, num_batches_tracked=None)

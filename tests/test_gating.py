@@ -317,3 +317,28 @@ def test_a_section_about_the_files_of_a_model_folder_holds_for_it_or_is_refused(
     else:
         assert gate(order()) == code
     assert gate(order("models/state_dict.pt")) == 0, "what is typed need not be what the sections are about"
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_fits_nothing_is_told_of_streamed_results_too(
+    jobs: int, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create_baseline(order("models"), "base.json", overwrite=False, reason="")
+    shutil.copy(Path(SAMPLES, HEALTHY), folder / "models" / "nan_variance.pt")
+    mistyped = {"baseline": "base.json", "intended": ["BN106=lyaer1.*"]}
+    capsys.readouterr()
+    assert gate(order("models", outputs=("jsonl=results.jsonl",), typed=mistyped, jobs=jobs)) == 2
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "error --intended BN106=lyaer1.*: 'lyaer1.*' fits no layer" in shown
+    assert "did you mean layer1.*?" in shown
+    assert "BN106 on layer2.0.bn2 in models/nan_variance.pt fits no finding" in shown
+
+
+def test_what_may_fit_an_earlier_result_is_not_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    meant = {"intended": ["BN106=layer2.*"]}
+    shutil.copy(Path(SAMPLES, "controls/group_norm.pt"), folder)
+    lines = ("jsonl=results.jsonl",)
+    assert gate(order("models", outputs=lines, typed=meant)) == 0
+    capsys.readouterr()
+    assert gate(order("models", "group_norm.pt", outputs=lines, typed=meant, resume=True)) == 0
+    assert "2 of them before" in capsys.readouterr().out

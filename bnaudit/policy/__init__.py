@@ -10,7 +10,7 @@ their order, then what was typed: values replace one another, tables are merged 
 
 from __future__ import annotations
 
-from bnaudit.policy.matching import unmatched
+from bnaudit.policy.matching import Matching, unmatched
 from bnaudit.policy.policy import Policy, load
 
-__all__ = ["Policy", "load", "unmatched"]
+__all__ = ["Matching", "Policy", "load", "unmatched"]

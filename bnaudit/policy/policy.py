@@ -84,6 +84,12 @@ class Policy:
             place.refuse(f"there is no baseline {path}", f"`bnaudit baseline create -o {path}` makes it")
         return path
 
+    @property
+    def has_entries(self) -> bool:
+        """Whether the settings accept or mean anything, which may fit nothing."""
+        everywhere = (self.top, *self.sections, self.typed)
+        return any(section.values.get(name) for section in everywhere for name in ("accept", "intended"))
+
     def excludes(self, path: Path) -> bool:
         """Whether the settings leave this file out."""
         given = self._own("exclude")
