@@ -21,16 +21,18 @@ def skipped_checks(console: Console, audit: Audit, in_full: bool) -> None:
 
 
 def skipped_everywhere(console: Console, report: Report) -> None:
-    """Print the same for many artifacts: in how many a need was not met."""
-    lacking: dict[str, int] = {}
-    checks: dict[str, dict[str, Skipped]] = {}
+    """Print the same for many artifacts: in how many a need was not met, and why a run that was tried did not work."""
+    lacking: dict[tuple[str, str], int] = {}
+    checks: dict[tuple[str, str], dict[str, Skipped]] = {}
     for audit in report.audits:
+        tried = audit.not_run if not audit.run_needs else ""
         for need, skipped in _by_need(audit.skipped).items():
-            lacking[need] = lacking.get(need, 0) + 1
-            checks.setdefault(need, {}).update({check.rule: check for check in skipped})
-    for need, found in checks.items():
-        line = Text(f"in {lacking[need]} of {len(report.audits)}: ", style="dim")
-        console.print(line.append(_line([found[id] for id in sorted(found)])))
+            lacking[need, tried] = lacking.get((need, tried), 0) + 1
+            checks.setdefault((need, tried), {}).update({check.rule: check for check in skipped})
+    for (need, tried), found in checks.items():
+        line = Text(f"in {lacking[need, tried]} of {len(report.audits)}: ", style="dim")
+        line.append(_line([found[id] for id in sorted(found)]))
+        console.print(line.append(f" ({printable(tried)})" if tried else ""))
 
 
 def _by_need(skipped: Iterable[Skipped]) -> dict[str, list[Skipped]]:

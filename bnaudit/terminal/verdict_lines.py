@@ -59,13 +59,13 @@ def verdicts(console: Console, audit: Audit) -> None:
 
 def required_open(console: Console, audit: Audit) -> None:
     """Print a line for each required verdict that did not pass; for artifacts whose verdicts are not printed."""
-    for verdict in audit.verdicts:
-        if verdict.question in audit.required and verdict.outcome is not Outcome.PASSED:
-            line = Text(verdict.outcome.value, OUTCOME_STYLES[verdict.outcome])
-            line.append(f"  {verdict.question.claim}, required: {printable(verdict.reason)}")
-            needs = f" (needs {printable(verdict.needs)})" if verdict.needs else ""
-            console.print(Padding(line.append(needs), (0, 0, 0, 2)))
-    if audit.undecided:
+    not_passed = [v for v in audit.verdicts if v.question in audit.required and v.outcome is not Outcome.PASSED]
+    for verdict in not_passed:
+        line = Text(verdict.outcome.value, OUTCOME_STYLES[verdict.outcome])
+        line.append(f"  {verdict.question.claim}, required: {printable(verdict.reason)}")
+        needs = f" (needs {printable(verdict.needs)})" if verdict.needs else ""
+        console.print(Padding(line.append(needs), (0, 0, 0, 2)))
+    if not_passed:
         console.print()
 
 

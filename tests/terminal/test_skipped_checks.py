@@ -53,6 +53,16 @@ def test_many_artifacts_say_it_once_for_all() -> None:
     assert text.count("did not run") == 1
 
 
+def test_many_artifacts_say_why_a_run_that_was_tried_did_not_work() -> None:
+    tried = audit(
+        *checks("BN301", "BN302", needs="a run that works"), not_run="onnx is not installed: pip install onnx"
+    )
+    untried = audit(*checks("BN301", "BN302"), not_run="a state dict holds no code", run_needs=RUN)
+    text = shown(tried, untried)
+    assert "in 1 of 2: 2 checks did not run (BN301, BN302): they need a run that works (onnx is not installed" in text
+    assert "holds no code" not in text
+
+
 def test_what_is_intended_is_a_note_that_says_so() -> None:
     found = Finding(
         rule="BN302",
