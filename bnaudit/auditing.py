@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from bnaudit import __version__, plugins
+from bnaudit import __version__
 from bnaudit.call_options import with_options
 from bnaudit.description import Artifact, Description
 from bnaudit.errors import BnauditError, NotAModelError, NotAuditedError, UnreadableError, UsageError, where_raised
@@ -22,7 +22,7 @@ from bnaudit.progress import Progress, Silent
 from bnaudit.reading.byte_source import ByteSource
 from bnaudit.records import replace
 from bnaudit.results import Audit, Failed, Finding, Hit, Question, Report, Severity, Skipped, Unaudited
-from bnaudit.rules import Case, Rule, load_rule, rule_id
+from bnaudit.rules import Case, Rule, rules
 from bnaudit.settings import Settings, check_selectors
 from bnaudit.targets import Targets, expand
 from bnaudit.verdicts import verdicts
@@ -249,11 +249,9 @@ class _Rules(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _choose(select: tuple[str, ...], ignore: tuple[str, ...], intended: tuple[tuple[str, str], ...]) -> _Rules:
-    files = plugins.names("bnaudit.rules")
-    ids = [rule_id(name) for name in files]
-    check_selectors((*select, *ignore, *(rule for rule, _ in intended)), ids)
+    check_selectors((*select, *ignore, *(rule for rule, _ in intended)))
     chosen = Settings(select=select, ignore=ignore)
-    loaded = [load_rule(name) for name in files]
+    loaded = list(rules())
     return _Rules(
         [rule for rule in loaded if chosen.selects(rule.id)],
         [rule for rule in loaded if not chosen.selects(rule.id)],

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from bnaudit import plugins
 from bnaudit.errors import UsageError
+from bnaudit.nearest_name import nearest
 from bnaudit.records import replace
 from bnaudit.results import Acceptance, Confidence, Question, Severity
-from bnaudit.rules import load_rule, rule_id
+from bnaudit.rules import load_rule, rule_files
 from bnaudit.run_options import RunOptions
 from bnaudit.settings import Settings, check_selectors
 
@@ -28,7 +28,8 @@ def with_options(settings: Settings, options: Mapping[str, Any]) -> Settings:
     own = {name for name in Settings._fields if name != "run"}
     for name in options:
         if name not in own and name not in RunOptions._fields:
-            raise TypeError(f"audit() has no option {name!r}{_nearest(name, (*own, *RunOptions._fields))}")
+            meant = nearest(name, (*own, *RunOptions._fields), "")
+            raise TypeError(f"audit() has no option {name!r}{meant and f': {meant}'}")
     checked = {name: _CHECKS[name](name, value) if name in _CHECKS else value for name, value in options.items()}
     of_run = {name: value for name, value in checked.items() if name not in own}
     return replace(
@@ -36,13 +37,6 @@ def with_options(settings: Settings, options: Mapping[str, Any]) -> Settings:
         **{name: value for name, value in checked.items() if name in own},
         run=replace(settings.run, **of_run),
     )
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, list(known), n=1)
-    return f": did you mean {close[0]}?" if close else ""
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:
@@ -119,7 +113,7 @@ def _questions(name: str, value: Any) -> tuple[Question, ...]:
         return ()
     for text in wanted:
         if text != "all" and text not in known:
-            remedy = _nearest(str(text), known).removeprefix(": ") or f"there are {', '.join(known)}, all, none"
+            remedy = nearest(str(text), known, f"there are {', '.join(known)}, all, none")
             raise UsageError(f"{name} names no verdict with {text!r}", remedy=remedy)
     return tuple(question for question in Question if "all" in wanted or question.value in wanted)
 
@@ -160,18 +154,18 @@ def _limits(name: str, value: Any) -> Mapping[str, Mapping[str, float]]:
     """Rule → limit → number; a name that no rule has would change nothing, and nobody would know."""
     if not isinstance(value, Mapping) or not all(isinstance(each, Mapping) for each in value.values()):
         raise UsageError(f"{name}={value!r} gives no limits by rule", remedy="give {'BN404': {'mean_shift': 0.4}}")
-    files = {rule_id(file): file for file in plugins.names("bnaudit.rules")}
+    files = rule_files()
     found: dict[str, Mapping[str, float]] = {}
     for rule, limits in value.items():
         id = str(rule).upper()
         if id not in files:
-            remedy = _nearest(id, files).removeprefix(": ") or "`bnaudit rules` lists them"
+            remedy = nearest(id, files, "`bnaudit rules` lists them")
             raise UsageError(f"{name} names no rule with {rule!r}", remedy=remedy)
         known = load_rule(files[id]).limits
         own = {str(limit).replace("-", "_"): number for limit, number in limits.items()}
         for limit, number in own.items():
             if limit not in known:
-                remedy = _nearest(limit, known).removeprefix(": ") or f"it has {', '.join(known) or 'none'}"
+                remedy = nearest(limit, known, f"it has {', '.join(known) or 'none'}")
                 raise UsageError(f"{id} has no limit {limit!r}", remedy=remedy)
             if isinstance(number, bool) or not hasattr(number, "__float__") or not float(number) >= 0:
                 raise UsageError(f"{name}: {id}.{limit}={number!r} is no number of at least 0", remedy="give another")
@@ -180,7 +174,7 @@ def _limits(name: str, value: Any) -> Mapping[str, Mapping[str, float]]:
 
 
 def _rules(prefixes: Iterable[Any]) -> tuple[str, ...]:
-    return check_selectors([str(prefix) for prefix in prefixes], map(rule_id, plugins.names("bnaudit.rules")))
+    return check_selectors(map(str, prefixes))
 
 
 def _severities(name: str, value: Any) -> Mapping[str, Severity]:

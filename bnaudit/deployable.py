@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from bnaudit.auditing import audit
 from bnaudit.call_options import with_options
 from bnaudit.errors import BnauditError, UsageError
+from bnaudit.nearest_name import nearest
 from bnaudit.printable import printable
 from bnaudit.records import replace
 from bnaudit.reports import View, renderer
@@ -81,9 +81,8 @@ def _refuse_what_fits_nothing(report: Report, patterns: Iterable[str]) -> None:
     names = [layer.name for entry in report.audits for _, layer in entry.description.layers]
     for pattern in patterns:
         if names and not any(map(Settings(layers=(pattern,)).covers, names)):
-            close = get_close_matches(pattern, names, n=1)
-            remedy = f"did you mean {close[0]}?" if close else "check the pattern"
-            raise UsageError(f"layers={pattern!r} fits no layer of what was audited", remedy=remedy)
+            what = f"layers={pattern!r} fits no layer of what was audited"
+            raise UsageError(what, remedy=nearest(pattern, names, "check the pattern"))
 
 
 def failure_text(report: Report) -> str:

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from bnaudit import plugins
 from bnaudit.errors import UsageError
-from bnaudit.rules import rule_id
 from bnaudit.run_options import RunOptions
 from bnaudit.settings import check_selectors
 from bnaudit.user_code import is_spec
@@ -96,16 +94,15 @@ def dimensions(assignments: Iterable[str]) -> Mapping[str, int]:
     return MappingProxyType(sizes)
 
 
-def intended(assignments: Iterable[str], ids: Sequence[str] | None = None) -> tuple[tuple[str, str], ...]:
+def intended(assignments: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """(prefix of rule ids, pattern) from `BN302=prenet.*` texts; the rule alone stands for everywhere, `*`."""
-    known = ids if ids is not None else [rule_id(name) for name in plugins.names("bnaudit.rules")]
     pairs = []
     for assignment in assignments:
         rule, equals, pattern = assignment.partition("=")
         if equals and not pattern:
             what = f"{assignment!r} says for no layer that it is intended"
             raise UsageError(what, where="--intended", remedy=f"write {rule}='prenet.*', or {rule} alone for all")
-        (prefix,) = check_selectors([rule], known)
+        (prefix,) = check_selectors([rule])
         pairs.append((prefix, pattern or "*"))
     return tuple(pairs)
 

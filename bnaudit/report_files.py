@@ -16,6 +16,7 @@ from typing import NamedTuple
 from bnaudit.caps import Caps
 from bnaudit.errors import BnauditError, UsageError
 from bnaudit.formats import Candidate, identify
+from bnaudit.nearest_name import nearest
 from bnaudit.output import check_writable, view, write
 from bnaudit.plugins import names
 from bnaudit.reading.byte_source import ByteSource
@@ -154,10 +155,7 @@ def _keep_mode(target: Path, made: Path) -> None:
 def _renderer(name: str, text: str) -> Renderer:
     known = names("bnaudit.reports")
     if name not in known:
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, known, n=1)
-        remedy = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+        remedy = nearest(name, known, f"there are {', '.join(known)}")
         raise UsageError(f"no report format is called {name!r}", where=f"--output {text}", remedy=remedy)
     return renderer(name)
 

@@ -12,8 +12,10 @@ from types import MappingProxyType
 from bnaudit.caps import Caps
 from bnaudit.errors import UsageError
 from bnaudit.layer_names import strip_wrappers
+from bnaudit.nearest_name import nearest
 from bnaudit.records import Record
 from bnaudit.results import Acceptance, Confidence, Question, Severity
+from bnaudit.rules import rule_files
 from bnaudit.run_options import RunOptions
 
 
@@ -21,7 +23,7 @@ class Settings(Record, eq=False):
     """Settings of one audit; every field has the default of the command line."""
 
     select: tuple[str, ...] = ()
-    """Prefixes of rule ids (`BN1`, `BN105`) or rule names; empty: all rules."""
+    """Prefixes of rule ids (`BN1`, `BN105`); empty: all rules."""
     ignore: tuple[str, ...] = ()
     """The same, taken away from the selection."""
     layers: tuple[str, ...] = ()
@@ -111,23 +113,17 @@ def is_at_its_place(artifact: str, pattern: str, root: str) -> bool:
     return (real, place) != (artifact, root) and is_at(real, pattern, place)
 
 
-def check_selectors(selectors: Iterable[str], ids: Iterable[str]) -> tuple[str, ...]:
+def check_selectors(selectors: Iterable[str]) -> tuple[str, ...]:
     """The selectors in upper case. Raises UsageError when one matches no rule, with the nearest id."""
-    known = tuple(ids)
+    known = rule_files()
     checked = []
     for selector in selectors:
         prefix = selector.strip().upper()
         if not prefix or not any(id.startswith(prefix) for id in known):
-            raise UsageError(f"no rule has an id that starts with {selector!r}", remedy=_nearest(prefix, known))
+            remedy = nearest(prefix, known, "`bnaudit rules` lists them")
+            raise UsageError(f"no rule has an id that starts with {selector!r}", remedy=remedy)
         checked.append(prefix)
     return tuple(checked)
-
-
-def _nearest(prefix: str, known: tuple[str, ...]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(prefix, known, n=1)
-    return f"did you mean {close[0]}?" if close else "`bnaudit rules` lists them"
 
 
 def caps_from(assignments: Iterable[str]) -> Caps:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from bnaudit.errors import UnreadableError, UsageError
+from bnaudit.nearest_name import nearest
 
 _FORM = "write file.py:callable or package.module:callable"
 
@@ -78,11 +79,8 @@ def _attribute(owner: object, name: str, place: str) -> object:
     try:
         return getattr(owner, name)
     except AttributeError:
-        from difflib import get_close_matches
-
         public = [known for known in dir(owner) if not known.startswith("_")]
-        close = get_close_matches(name, public, 1, 0.5)
-        remedy = f"did you mean {close[0]}?" if close else "name something that it defines"
+        remedy = nearest(name, public, "name something that it defines", cutoff=0.5)
         raise UsageError(f"{place} has no {name!r}", remedy=remedy) from None
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from bnaudit.plugins import names
-from bnaudit.rules import Rule, load_rule, rule_id
+from bnaudit.rules import Rule, load_rule, rule_files
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -28,7 +27,7 @@ class RulePage(NamedTuple):
 
 def rule_pages(ids: Iterable[str]) -> tuple[RulePage, ...]:
     """The pages of those of the rules that exist, in the order of their ids."""
-    files = {rule_id(name): name for name in names("bnaudit.rules")}
+    files = rule_files()
     return tuple(_page(load_rule(files[id])) for id in sorted(set(ids)) if id in files)
 
 

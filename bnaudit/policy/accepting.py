@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from datetime import date
 
-from bnaudit.policy.checks import kind, rule_ids, table, text
-from bnaudit.policy.place import Place, nearest
+from bnaudit.nearest_name import nearest
+from bnaudit.policy.checks import kind, table, text
+from bnaudit.policy.place import Place
 from bnaudit.results import Acceptance
 from bnaudit.settings import check_selectors
 
@@ -53,7 +54,7 @@ def _entry(entry: Mapping[str, object], place: Place) -> Acceptance:
             place.refuse(f"this gives no {name}", f"add {name} = {_EXAMPLES[name]}")
     rule = place.inside("rule")
     with rule.named():
-        (prefix,) = check_selectors([text(entry["rule"], rule)], rule_ids())
+        (prefix,) = check_selectors([text(entry["rule"], rule)])
     return Acceptance(
         source=place.text,
         rule=prefix,

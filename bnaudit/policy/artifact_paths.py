@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from bnaudit.policy.place import Place, nearest
+from bnaudit.nearest_name import nearest
+from bnaudit.policy.place import Place
 from bnaudit.settings import is_at, is_at_its_place
 
 _MOST_ENTRIES = 100_000

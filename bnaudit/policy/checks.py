@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from math import inf
 from typing import Any
 
-from bnaudit import option_texts, plugins
+from bnaudit import option_texts
+from bnaudit.nearest_name import nearest
 from bnaudit.option_texts import RunTexts, run_options
-from bnaudit.policy.place import Place, is_file, nearest
+from bnaudit.policy.place import Place, is_file
 from bnaudit.results import Confidence, Question, Severity
-from bnaudit.rules import load_rule, rule_id
+from bnaudit.rules import load_rule, rule_files
 from bnaudit.settings import caps_from, check_selectors
 
 Check = Callable[[object, Place], Any]
@@ -64,7 +65,7 @@ def positive(value: object, place: Place) -> float:
 def selectors(value: object, place: Place) -> tuple[str, ...]:
     """Prefixes of rule ids."""
     with place.named():
-        return check_selectors(texts(value, place), rule_ids())
+        return check_selectors(texts(value, place))
 
 
 def severity(value: object, place: Place) -> Severity:
@@ -113,7 +114,7 @@ def intended(value: object, place: Place) -> dict[str, tuple[str, str]]:
     """A table of rule prefixes and patterns; typed, `BN302=prenet.*`. Keyed by both: patterns of a rule add up."""
     if place.typed:
         with place.named():
-            pairs = list(option_texts.intended(texts(value, place), rule_ids()))
+            pairs = list(option_texts.intended(texts(value, place)))
     else:
         pairs = [
             (_prefix(rule, at), pattern) for rule, given, at in _entries(value, place) for pattern in texts(given, at)
@@ -148,9 +149,7 @@ def arguments(value: object, place: Place) -> dict[str, object]:
     if place.typed and isinstance(value, str):
         with place.named():
             return dict(option_texts.model_arguments(value))
-    if not isinstance(value, Mapping):
-        place.refuse(f"this needs a table, not {kind(value)}")
-    return dict(value)
+    return dict(table(value, place))
 
 
 def of_run(field: str, check: Check, result: str = "") -> Check:
@@ -206,11 +205,6 @@ def kind(value: object) -> str:
     return names.get(type(value).__name__, "a date or time")
 
 
-def rule_ids() -> list[str]:
-    """The ids of all rules."""
-    return [rule_id(name) for name in plugins.names("bnaudit.rules")]
-
-
 _LARGEST = 1e300
 
 
@@ -222,7 +216,7 @@ def _choice(given: str, known: list[str], what: str, place: Place) -> str:
 
 def _prefix(rule: str, place: Place) -> str:
     with place.named():
-        (prefix,) = check_selectors([rule], rule_ids())
+        (prefix,) = check_selectors([rule])
     return prefix
 
 
@@ -245,17 +239,17 @@ def _entries(value: object, place: Place) -> Iterator[tuple[str, object, Place]]
 
 
 def _limits_of(rule: str, given: object, place: Place) -> Iterator[tuple[str, float]]:
-    by_id = {rule_id(name): name for name in plugins.names("bnaudit.rules")}
-    if rule.upper() not in by_id:
-        place.refuse(f"no rule is called {rule!r}", nearest(rule.upper(), by_id, "`bnaudit rules` lists them"))
-    known = load_rule(by_id[rule.upper()]).limits
+    files, id = rule_files(), rule.upper()
+    if id not in files:
+        place.refuse(f"no rule is called {rule!r}", nearest(id, files, "`bnaudit rules` lists them"))
+    known = load_rule(files[id]).limits
     for name, number in table(given, place).items():
         at = place if place.typed else place.inside(name)
         limit = name.replace("-", "_")
         if limit not in known:
             otherwise = f"it has {', '.join(known)}" if known else "it has none"
-            at.refuse(f"{rule.upper()} has no limit {name!r}", nearest(limit, known, otherwise))
-        yield f"{rule.upper()}.{limit}", _limit(number, at)
+            at.refuse(f"{id} has no limit {name!r}", nearest(limit, known, otherwise))
+        yield f"{id}.{limit}", _limit(number, at)
 
 
 def _limit(value: object, place: Place) -> float:

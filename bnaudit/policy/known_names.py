@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bnaudit.layer_names import strip_wrappers
-from bnaudit.policy.place import nearest
+from bnaudit.nearest_name import nearest
 from bnaudit.records import Record
 from bnaudit.results import Audit
 from bnaudit.session import Place

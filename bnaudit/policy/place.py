@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -89,11 +89,3 @@ def is_file(path: str | Path) -> bool:
         return Path(path).is_file()
     except (OSError, ValueError):
         return False
-
-
-def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
-    """A remedy: the name that was probably meant, or something else to do."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, list(known), n=1)
-    return f"did you mean {close[0]}?" if close else otherwise

@@ -10,11 +10,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
+from bnaudit.nearest_name import nearest
 from bnaudit.policy.accepting import has_passed
 from bnaudit.policy.artifact_paths import check_pattern, concerns, fits, is_pattern, start_of
 from bnaudit.policy.document import Document, named, nearest_above
 from bnaudit.policy.keys import KEYS
-from bnaudit.policy.place import Place, is_file, nearest, written
+from bnaudit.policy.place import Place, is_file, written
 from bnaudit.policy.sections import LARGEST_GAP, TYPED, Given, Merged, Section, merged, sections_of, typed_section
 from bnaudit.records import replace
 from bnaudit.results import Acceptance, Question

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bnaudit import plugins
-from bnaudit.policy.checks import rule_ids
 from bnaudit.results import Audit
-from bnaudit.rules import load_rule, rule_id
+from bnaudit.rules import load_rule, rule_files
 from bnaudit.settings import Settings
 
 
@@ -17,10 +15,9 @@ def ran(prefix: str, audit: Audit, settings: Settings) -> frozenset[str]:
 
 def of_prefix(prefix: str) -> list[str]:
     """Ids of all rules of this prefix."""
-    return [id for id in rule_ids() if id.startswith(prefix)]
+    return [id for id in rule_files() if id.startswith(prefix)]
 
 
 def is_static(id: str) -> bool:
     """Whether the rule looks at what a file says, so that all that it may find has a known name."""
-    file_name = next(name for name in plugins.names("bnaudit.rules") if rule_id(name) == id)
-    return not load_rule(file_name).needs
+    return not load_rule(rule_files()[id]).needs

@@ -7,9 +7,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
+from bnaudit.nearest_name import nearest
 from bnaudit.policy.document import Document
 from bnaudit.policy.keys import KEYS, Key
-from bnaudit.policy.place import Place, nearest, quoted
+from bnaudit.policy.place import Place, quoted
 
 TYPED = "command line"
 LARGEST_GAP = "BN403.max_gap"

@@ -96,6 +96,11 @@ def load_rule(file_name: str) -> Rule:
     return found
 
 
+def rule_files() -> dict[str, str]:
+    """The file names of all rules by their ids, `BN106`; none is imported."""
+    return {rule_id(name): name for name in names(__name__)}
+
+
 def rule_id(file_name: str) -> str:
     """`BN106` for `bn106_non_finite_statistics`, so that selecting by prefix imports only what is selected."""
     return file_name.split("_", 1)[0].upper()

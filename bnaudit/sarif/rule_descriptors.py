@@ -6,10 +6,9 @@ import re
 from typing import Any
 
 from bnaudit.json_numbers import number
-from bnaudit.plugins import names
 from bnaudit.printable import printable
 from bnaudit.results import Report, Severity
-from bnaudit.rules import Rule, load_rule, rule_id
+from bnaudit.rules import Rule, load_rule, rule_files
 
 _PROBLEM = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "recommendation"}
 """What GitHub code scanning calls them in `problem.severity`."""
@@ -26,7 +25,7 @@ def descriptors(report: Report) -> list[dict[str, Any]]:
         called |= {each.rule: each.name for each in audit.skipped}
         called |= {each.rule: each.name for each in audit.failed}
     called.pop("", None)  # a failure of no rule
-    files = {rule_id(file): file for file in names("bnaudit.rules")}
+    files = rule_files()
     return [_descriptor(load_rule(files[id])) if id in files else _unknown(id, called[id]) for id in sorted(called)]
 
 
