@@ -126,21 +126,18 @@ def examine_all(
 
     A path whose process dies is an entry like a broken file. A live model is never sent to another process.
     """
-    everywhere = jobs > 1 and all(piece.context.run.is_plain for piece in work)
-    task = _examine_unseen if everywhere else partial(examine, progress=progress)
-
-    def begins(position: int) -> None:
-        progress.artifact(work[position].subject, position, len(work))
-
-    with closing(results(task, work, jobs if everywhere else 1, process_died, begins)) as examined:
+    jobs = usable_jobs(jobs, [piece.context for piece in work])
+    task = partial(examine, progress=progress if jobs == 1 else Silent())
+    with closing(results(task, work, jobs, process_died, progress.artifact)) as examined:
         for position, result in examined:
             yield position, result
             if result.interrupted:
                 return
 
 
-def _examine_unseen(path: Path, settings: Settings) -> Examined:
-    return examine(path, settings, Silent())
+def usable_jobs(jobs: int, settings: Sequence[Settings]) -> int:
+    """How many processes may audit under these settings, one for each path: a live model stays in this one."""
+    return min(jobs, len(settings)) if all(each.run.is_plain for each in settings) else 1
 
 
 def process_died(path: Path, how: str) -> Examined:
@@ -249,7 +246,10 @@ class _Rules(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _choose(select: tuple[str, ...], ignore: tuple[str, ...], intended: tuple[tuple[str, str], ...]) -> _Rules:
-    check_selectors((*select, *ignore, *(rule for rule, _ in intended)))
+    asked = (*select, *ignore, *(rule for rule, _ in intended))
+    for written, prefix in zip(asked, check_selectors(asked), strict=True):
+        if written != prefix:  # of Settings made by hand: it would select nothing
+            raise UsageError(f"no rule has an id that starts with {written!r}", remedy=f"write {prefix}")
     chosen = Settings(select=select, ignore=ignore)
     loaded = list(rules())
     return _Rules(

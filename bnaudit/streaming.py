@@ -12,7 +12,7 @@ from typing import NamedTuple
 from bnaudit import __version__
 from bnaudit.artifact_objects import HoldsFor, artifact_object, line_of
 from bnaudit.artifact_state import neighbours, settings_digest, state
-from bnaudit.auditing import Examined, examine, process_died, rule_names
+from bnaudit.auditing import Examined, examine, process_died, rule_names, usable_jobs
 from bnaudit.description import NormLayer
 from bnaudit.errors import UsageError
 from bnaudit.progress import Progress, Silent
@@ -33,7 +33,6 @@ def stream(
     *,
     jobs: int = 1,
     resume: bool = False,
-    gate: bool = True,
     exit_zero: bool = False,
     look: Callable[[Audit | Unaudited], None] | None = None,
 ) -> Tally:
@@ -48,7 +47,7 @@ def stream(
     to resume that holds something else or results of files that are not asked for, or that cannot be written.
     """
     begin = time.monotonic()
-    tally = Tally(gate=gate, exit_zero=exit_zero)
+    tally = Tally(exit_zero=exit_zero)
     orders = _Orders(settings_for, keeps=look is not None)
     work = {str(path): Piece(path, orders.of(path)) for path in targets.paths}
     earlier = _Earlier(work, tally, destination)
@@ -171,13 +170,9 @@ def _audit(
     jobs: int,
     look: Callable[[Audit | Unaudited], None] | None,
 ) -> None:
-    everywhere = jobs > 1 and all(piece.context.settings.run.is_plain for piece in work)
-    task = _examined_unseen if everywhere else partial(_examined, progress=progress)
-
-    def begins(position: int) -> None:
-        progress.artifact(work[position].subject, position, len(work))
-
-    with closing(results(task, work, jobs if everywhere else 1, _died, begins)) as each:
+    jobs = usable_jobs(jobs, [piece.context.settings for piece in work])
+    task = partial(_examined, progress=progress if jobs == 1 else Silent())
+    with closing(results(task, work, jobs, _died, progress.artifact)) as each:
         for position, done in each:
             if done.interrupted:
                 raise KeyboardInterrupt  # half a run is no result: it is made again
@@ -194,10 +189,6 @@ def _enter(done: _Done, lines: ResultLines, tally: Tally, look: Callable[[Audit 
     tally.add(done.counted)
     if look is not None and done.entry is not None:
         look(done.entry)
-
-
-def _examined_unseen(path: Path, order: _Order) -> _Done:
-    return _examined(path, order, Silent())
 
 
 def _examined(path: Path, order: _Order, progress: Progress) -> _Done:

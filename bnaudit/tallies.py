@@ -84,8 +84,7 @@ def _reason(line: Mapping[str, Any]) -> str:
 class Tally:
     """Counts that grow with each artifact; nothing else of it is kept."""
 
-    def __init__(self, *, gate: bool = True, exit_zero: bool = False) -> None:
-        self.gate = gate
+    def __init__(self, *, exit_zero: bool = False) -> None:
         self.exit_zero = exit_zero
         self.codes: Counter[int] = Counter()
         """How many artifacts give which exit code alone."""
@@ -136,11 +135,10 @@ class Tally:
             self.worst = tuple(sorted((*self.worst, entry), key=lambda each: each.worst_first)[:_SHOWN])
 
     def exit_code(self) -> int:
-        """As a report on all of it gives: 2 goes before 1, 1 before 3; 130 interrupted."""
+        """As a gate's report on all of it gives: 2 goes before 1, 1 before 3; 130 interrupted."""
         if self.interrupted:
             return 130
-        codes = {code for code, number in self.codes.items() if number and code != 3}
-        codes |= {2 for entry in self.unmatched if entry.error}
-        if self.codes[3] > self.unread or not self.audited or (self.gate and self.audited < self.total):
+        codes = {*self.codes, *(2 for entry in self.unmatched if entry.error)}
+        if not self.audited or self.audited < self.total:
             codes.add(3)
         return overall(codes, excused=self.exit_zero and self.looked and self.audited > 0)

@@ -72,18 +72,18 @@ def results(
     work: Sequence[Piece[S, C]],
     jobs: int,
     lost: Callable[[S, str], R],
-    begins: Callable[[int], None] = lambda position: None,
+    begins: Callable[[S, int, int], object] = lambda subject, position, total: None,
 ) -> Generator[tuple[int, R], None, None]:
     """Do all the work, and give each result with the position of its piece, as they come.
 
     With one job everything is done here, in order. Otherwise `task`, the pieces and the results cross borders of
     processes by pickle; `lost` makes a result for a piece whose process died twice, and is given the reason; `begins`
-    is told the position of a piece that is begun. A BnauditError that the task raises is raised here. Close the
-    generator to end the processes before all is done.
+    is told the subject and position of a piece that is begun, and how many there are. A BnauditError that the task
+    raises is raised here. Close the generator to end the processes before all is done.
     """
     if jobs <= 1 or len(work) <= 1:
         for position, piece in enumerate(work):
-            begins(position)
+            begins(piece.subject, position, len(work))
             yield position, task(piece.subject, piece.context)
         return
     with closing(_Pool(task, work, min(jobs, len(work), _LIMIT), lost, begins)) as pool:
@@ -97,7 +97,7 @@ class _Pool(Generic[S, C, R]):
         work: Sequence[Piece[S, C]],
         jobs: int,
         lost: Callable[[S, str], R],
-        begins: Callable[[int], None],
+        begins: Callable[[S, int, int], object],
     ) -> None:
         self._task = task
         self._work = work
@@ -114,7 +114,7 @@ class _Pool(Generic[S, C, R]):
     def results(self) -> Iterator[tuple[int, R]]:
         from bnaudit.worker_process import ready
 
-        while self._has_work() or any(worker.position is not None for worker in self._workers):
+        while self._waiting() or self._busy():
             self._fill()
             for worker in ready(self._workers):
                 yield from self._hear(worker)
@@ -126,15 +126,15 @@ class _Pool(Generic[S, C, R]):
             worker.join()
         self._workers.clear()
 
-    def _has_work(self) -> bool:
-        return self._next < len(self._work) or bool(self._again)
+    def _waiting(self) -> int:
+        """Pieces that no process works on."""
+        return len(self._work) - self._next + len(self._again)
 
     def _fill(self) -> None:
         """Start what processes are missing, and give work to the idle ones."""
         from bnaudit.worker_process import Worker
 
-        waiting = len(self._work) - self._next + len(self._again)
-        while len(self._workers) < min(self._jobs, waiting + self._busy()):
+        while len(self._workers) < min(self._jobs, self._waiting() + self._busy()):
             try:
                 self._workers.append(Worker(self._task))
             except UsageError:
@@ -143,9 +143,9 @@ class _Pool(Generic[S, C, R]):
                 self._jobs = len(self._workers)  # the system has no room for more
         for worker in self._workers:
             if worker.is_ready and worker.position is None and (position := self._take()) is not None:
-                self._begins(position)
                 piece = self._work[position]
-                worker.give(position, (piece.subject, piece.context))
+                self._begins(piece.subject, position, len(self._work))
+                worker.give(position, piece.subject, piece.context)
 
     def _busy(self) -> int:
         return sum(worker.position is not None for worker in self._workers)

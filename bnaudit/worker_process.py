@@ -61,9 +61,8 @@ class Worker:
         """Becomes ready when the process ends."""
         return self._process.sentinel
 
-    def give(self, position: int, piece: tuple[Any, Any]) -> None:
+    def give(self, position: int, subject: object, context: object) -> None:
         """Let it work on this piece. That it is dead is found out later."""
-        subject, context = piece
         self.position = position
         try:
             self.pipe.send((subject, _SAME if context is self._context else (context,)))
@@ -82,27 +81,23 @@ class Worker:
 
     def end(self) -> str:
         """How it ended, in words."""
-        self.stop_if_it_lingers()
+        self.join()
         code = self._process.exitcode
         if code is not None and code < 0:
             return f"its process was ended by {_signal_name(-code)}"
         return f"its process ended with code {code}"
-
-    def stop_if_it_lingers(self) -> None:
-        """Wait until it is gone; what has closed its pipe and lives is ended."""
-        self._process.join(_PATIENCE)
-        if self._process.exitcode is None:
-            self._process.kill()
-            self._process.join()
-        self.pipe.close()
 
     def stop(self) -> None:
         """Tell it to end at once."""
         self._process.terminate()
 
     def join(self) -> None:
-        """Wait until it is gone."""
-        self.stop_if_it_lingers()
+        """Wait until it is gone; what has closed its pipe and lives is ended."""
+        self._process.join(_PATIENCE)
+        if self._process.exitcode is None:
+            self._process.kill()
+            self._process.join()
+        self.pipe.close()
 
 
 def ready(workers: Sequence[Worker]) -> list[Worker]:

@@ -86,11 +86,10 @@ def with_children(subject: int, _: object) -> int | None:
     return child.exitcode
 
 
-def dying_at_3(path: Path, order: Any) -> Any:
+def dying_at_3(path: Path, order: Any, progress: Any) -> Any:
     """Audit a file, but die at that of one name."""
-    from bnaudit.progress import Silent
     from bnaudit.streaming import _examined
 
     if path.name == "3.pt":
         os._exit(9)
-    return _examined(path, order, Silent())
+    return _examined(path, order, progress)

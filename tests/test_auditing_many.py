@@ -8,9 +8,9 @@ import torch
 from state_dicts import batch_norm
 
 from bnaudit import auditing, worker_process
-from bnaudit.auditing import audit_targets, examine
+from bnaudit.auditing import Examined, audit_targets, examine
 from bnaudit.errors import UsageError
-from bnaudit.progress import Silent
+from bnaudit.progress import Progress, Silent
 from bnaudit.records import replace
 from bnaudit.results import Unaudited
 from bnaudit.run_options import RunOptions
@@ -96,6 +96,21 @@ def test_a_live_model_is_never_sent_to_another_process(given: Targets, monkeypat
     assert listening.told[-2:] == ["3.pt 3/4", "exit 0"]
     with pytest.raises(AssertionError, match="a process was started"):
         audit_targets(given, lambda path: STATIC, Silent(), jobs=2)
+
+
+def test_one_path_tells_how_it_goes_however_many_jobs_there_are(
+    given: Targets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Progress] = []
+
+    def examined(path: Path, settings: Settings, progress: Progress) -> Examined:
+        told.append(progress)
+        return examine(path, settings, progress)
+
+    monkeypatch.setattr(auditing, "examine", examined)
+    listening = Listening()
+    audit_targets(given._replace(paths=given.paths[:1]), lambda path: STATIC, listening, jobs=2)
+    assert told == [listening]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

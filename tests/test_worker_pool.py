@@ -52,12 +52,13 @@ def test_each_piece_has_its_own_context() -> None:
 
 
 def test_what_begins_is_told_before_it_is_done() -> None:
-    told: list[int] = []
+    told: list[tuple[int, int, int]] = []
+    work = [Piece(10 * number, 1) for number in range(6)]
     for jobs in (1, 2):
         told.clear()
-        for position, _ in results(pool_tasks.times, [Piece(n, 1) for n in range(6)], jobs, lost, told.append):
-            assert position in told
-        assert sorted(told) == list(range(6))
+        for position, _ in results(pool_tasks.times, work, jobs, lost, lambda *begun: told.append(begun)):
+            assert (10 * position, position, 6) in told
+        assert sorted(told) == [(10 * number, number, 6) for number in range(6)]
 
 
 @pytest.mark.parametrize(("subject", "end"), [("kill", "SIGKILL"), ("exit", "code 7")])
