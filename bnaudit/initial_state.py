@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from bnaudit.description import NormKind, NormLayer
+from bnaudit.arithmetic import PYTORCH_MOMENTUM
+from bnaudit.description import CUMULATIVE, NormKind, NormLayer
 
 LEARNS_STATISTICS = (NormKind.BATCH, NormKind.SYNC_BATCH)
 """The batch norms that update statistics and count the updates; frozen ones do neither."""
@@ -44,6 +45,21 @@ def updates(layer: NormLayer) -> int | None:
     if counter is None or not math.isfinite(counter) or counter < 0 or counter != int(counter):
         return None
     return int(counter)
+
+
+def initial_share(layer: NormLayer) -> float | None:
+    """(1 − momentum)^counter, the share of the initial 0 and 1 left in the running statistics.
+
+    PyTorch's default stands for a momentum that the artifact does not say. None where the share means nothing: no
+    counter, a counter of 0, no statistics, or a momentum of 0.
+    """
+    counter = layer.counter
+    if layer.mean is None or counter is None or not (0 < counter < math.inf):
+        return None
+    if layer.momentum is CUMULATIVE:
+        return 0.0
+    momentum = layer.momentum if isinstance(layer.momentum, float) else PYTORCH_MOMENTUM
+    return (1.0 - momentum) ** counter if 0 < momentum <= 1 else None
 
 
 def was_trained(layer: NormLayer) -> bool:

@@ -6,12 +6,11 @@ import math
 from collections.abc import Callable, Iterable
 
 from bnaudit.description import CUMULATIVE, Carrier, Evidence, NormKind, NormLayer, Part, StoredTensor
+from bnaudit.initial_state import initial_share
 from bnaudit.modes import keeps_buffers
 from bnaudit.name_patterns import Universe, compress
 from bnaudit.results import LedgerRow
 
-ASSUMED_MOMENTUM = 0.1
-"""PyTorch's default, taken where the artifact does not say and marked as assumed."""
 _BEHIND = ("unread", "without values")
 """Faults that follow the name of the tensor; the others stand before it."""
 
@@ -39,7 +38,7 @@ def _key(part: Part, layer: NormLayer, position: int | None) -> tuple[object, ..
 def _row(part: Part, label: str, layers: list[NormLayer]) -> LedgerRow:
     channels = [layer.channels for layer in layers if layer.channels is not None]
     counters = [layer.counter for layer in layers if layer.counter is not None and not math.isnan(layer.counter)]
-    residuals = [share for layer in layers if (share := residual_share(layer)) is not None]
+    residuals = [share for layer in layers if (share := initial_share(layer)) is not None]
     return LedgerRow(
         layers=tuple(layer.name for layer in layers),
         label=label,
@@ -54,20 +53,6 @@ def _row(part: Part, label: str, layers: list[NormLayer]) -> LedgerRow:
         momentum=_momentum(layers[0]),
         needs_exact_eps=needs_exact_eps(layers),
     )
-
-
-def residual_share(layer: NormLayer) -> float | None:
-    """(1 − momentum)^counter, the share of the initial 0 and 1 left in the running statistics.
-
-    None where it means nothing: no counter, a counter of 0, no statistics, or a momentum of 0.
-    """
-    counter = layer.counter
-    if layer.mean is None or counter is None or not (0 < counter < math.inf):
-        return None
-    if layer.momentum is CUMULATIVE:
-        return 0.0
-    momentum = layer.momentum if isinstance(layer.momentum, float) else ASSUMED_MOMENTUM
-    return (1.0 - momentum) ** counter if 0 < momentum <= 1 else None
 
 
 def needs_exact_eps(layers: Iterable[NormLayer]) -> float | None:

@@ -6,8 +6,8 @@ import pytest
 import torch
 from builders import batch_norm, tensor
 
-from bnaudit.description import NormLayer
-from bnaudit.initial_state import has_initial_affine, is_fresh, is_virgin, updates, was_trained
+from bnaudit.description import CUMULATIVE, NormLayer
+from bnaudit.initial_state import has_initial_affine, initial_share, is_fresh, is_virgin, updates, was_trained
 
 
 def _of_torch(norm: torch.nn.BatchNorm1d, name: str = "bn1") -> NormLayer:
@@ -89,3 +89,22 @@ def test_without_values_nothing_is_virgin() -> None:
     assert not is_virgin(batch_norm(mean=absent, var=(1, 1, 1)))
     assert not is_virgin(batch_norm(mean=None, var=None))
     assert not is_virgin(batch_norm(mean=(), var=()))
+
+
+@pytest.mark.parametrize(
+    ("counter", "momentum", "share"),
+    [
+        (10, 0.1, 0.9**10),
+        (10, None, 0.9**10),
+        (3, 0.5, 0.125),
+        (2.5, 0.5, 0.5**2.5),
+        (1, CUMULATIVE, 0.0),
+        (0, 0.1, None),
+        (10, 0.0, None),
+        (float("inf"), 0.1, None),
+    ],
+)
+def test_initial_share(counter: float, momentum: object, share: float | None) -> None:
+    stored = tensor("bn.num_batches_tracked", counter, "float32")
+    layer = batch_norm("bn", counter=stored, momentum=momentum)
+    assert initial_share(layer) == (None if share is None else pytest.approx(share))

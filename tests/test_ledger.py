@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import pytest
 from builders import batch_norm, part, tensor
 
-from bnaudit.description import CUMULATIVE, Carrier, Evidence, NormKind
-from bnaudit.ledger import ledger, mode, needs_exact_eps, residual_share, state
+from bnaudit.description import Carrier, Evidence, NormKind
+from bnaudit.ledger import ledger, mode, needs_exact_eps, state
 
 
 def everything(name: str) -> bool:
@@ -31,24 +30,6 @@ def test_one_row_each_keeps_the_order_of_the_file() -> None:
 def test_only_covered_layers_are_listed() -> None:
     layers = [batch_norm("a.bn"), batch_norm("b.bn")]
     assert [row.label for row in ledger([part(layers)], lambda name: name.startswith("b"))] == ["b.bn"]
-
-
-@pytest.mark.parametrize(
-    ("counter", "momentum", "share"),
-    [
-        (10, 0.1, 0.9**10),
-        (10, None, 0.9**10),
-        (3, 0.5, 0.125),
-        (1, CUMULATIVE, 0.0),
-        (0, 0.1, None),
-        (10, 0.0, None),
-        (float("inf"), 0.1, None),
-    ],
-)
-def test_residual_share(counter: float, momentum: object, share: float | None) -> None:
-    stored = tensor("bn.num_batches_tracked", counter, "float32")
-    layer = batch_norm("bn", counter=stored, momentum=momentum)
-    assert residual_share(layer) == (None if share is None else pytest.approx(share))
 
 
 def test_channels_that_need_the_exact_epsilon() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from bnaudit.arithmetic import PYTORCH_MOMENTUM, residual_share
-from bnaudit.description import CUMULATIVE, NormLayer
+from bnaudit.description import NormLayer
+from bnaudit.initial_state import initial_share
 from bnaudit.results import Audit
 
 
@@ -63,14 +62,3 @@ def _rows(audit: Audit, found: dict[tuple[str, str | None], set[str]]) -> Iterat
                 rules=tuple(sorted(found.get((run.part, name), ()))),
                 layer=layer,
             )
-
-
-def initial_share(layer: NormLayer) -> float | None:
-    """(1 − momentum)^counter as in the audit's ledger: None where there is no counter or it means nothing."""
-    counter = layer.counter
-    if layer.mean is None or counter is None or not (0 < counter < math.inf):
-        return None
-    momentum = PYTORCH_MOMENTUM if layer.momentum is None else layer.momentum
-    if momentum is CUMULATIVE:
-        return 0.0
-    return residual_share(momentum, int(counter)) if isinstance(momentum, float) and 0 < momentum <= 1 else None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from measured import EXACT, measured, shift, statistics, swap
 
 from bnaudit.auditing import conclude
-from bnaudit.description import CUMULATIVE, NormLayer
+from bnaudit.description import NormLayer
 from bnaudit.html.charts.gap_by_layer import gap_by_layer, moves
 from bnaudit.html.charts.limits import statistics_limits
 from bnaudit.html.charts.output_change import output_change
@@ -22,7 +22,6 @@ from bnaudit.html.charts.scales import linear, logarithmic
 from bnaudit.html.charts.stored_values import INITIAL_LIMIT, gain, stored_pictures
 from bnaudit.html.layer_rows import layer_rows
 from bnaudit.html.pictures import pictures
-from bnaudit.ledger import residual_share
 from bnaudit.measurement import BatchSize, EvalNorm, Measured, Shift
 from bnaudit.plugins import names
 from bnaudit.records import replace
@@ -127,17 +126,6 @@ def test_initial_shares_are_powers_of_what_momentum_leaves() -> None:
     assert [row[1] for row in shown.table.rows] == [pytest.approx(0.0523348, rel=1e-5), 0.25]
     assert shown.summary == "Largest share 25.0 %; 2 of 2 layers at or above 5 %."
     assert "0.1 is taken" in shown.how
-
-
-@given(
-    counter=st.integers(0, 10**6) | st.just(math.nan),
-    momentum=st.none() | st.just(CUMULATIVE) | st.floats(0, 1),
-)
-def test_initial_shares_are_those_of_the_ledger(counter: float, momentum: object) -> None:
-    stored_counter = counter if isinstance(counter, int) else tensor("n", counter)
-    (row,) = layer_rows(audit(batch_norm("a", counter=stored_counter, momentum=momentum)))
-    expected = residual_share(row.layer)
-    assert row.residual == (expected if expected is None else pytest.approx(expected))
 
 
 def test_counters_are_drawn_where_they_differ_and_broken_ones_are_marked() -> None:
