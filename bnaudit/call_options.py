@@ -50,7 +50,7 @@ def _pairs(name: str, value: Any) -> tuple[tuple[str, str], ...]:
     pairs = []
     for entry in _iterated(name, entries, "pairs of a rule and a pattern"):
         rule, pattern = entry.partition("=")[::2] if isinstance(entry, str) else (*entry, "", "")[:2]
-        pairs.append((str(rule), str(pattern) or "*"))
+        pairs.append((*_rules([rule]), str(pattern) or "*"))
     return tuple(pairs)
 
 
@@ -186,7 +186,8 @@ def _severities(name: str, value: Any) -> Mapping[str, Severity]:
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    **dict.fromkeys(("select", "ignore", "layers", "custom_ops"), _texts),
+    **dict.fromkeys(("select", "ignore"), lambda name, value: _rules(_texts(name, value))),
+    **dict.fromkeys(("layers", "custom_ops"), _texts),
     **dict.fromkeys(("batch_size", "training_batch_size"), _whole(1)),
     "anchors": _whole(1, optional=False),
     "axis": _whole(0),

@@ -19,9 +19,11 @@ from bnaudit.settings import Settings
     [
         ("select", "BN3", ("BN3",)),
         ("ignore", ["BN1", "BN2"], ("BN1", "BN2")),
+        ("select", "bn3", ("BN3",)),
+        ("ignore", ["bn1"], ("BN1",)),
         ("layers", "layer4.*", ("layer4.*",)),
         ("intended", {"BN302": "prenet.*"}, (("BN302", "prenet.*"),)),
-        ("intended", "BN302", (("BN302", "*"),)),
+        ("intended", "bn302", (("BN302", "*"),)),
         ("intended", ["BN302=a.*", ("BN306", "b")], (("BN302", "a.*"), ("BN306", "b"))),
         ("require", "neighbours,buffers", (Question.BUFFERS, Question.NEIGHBOURS)),
         ("require", Question.GAP, (Question.GAP,)),
@@ -69,6 +71,8 @@ def test_options_of_a_run_are_understood_too() -> None:
         ({"model_args": '{"width": 3}'}, "gives no arguments by name"),
         ({"select": 3}, "select=3 holds no texts"),
         ({"intended": 3}, "intended=3 holds no pairs"),
+        ({"select": "BN8"}, "no rule has an id that starts with 'BN8'"),
+        ({"intended": {"BN8": "*"}}, "no rule has an id that starts with 'BN8'"),
     ],
 )
 def test_values_that_an_option_cannot_have_are_one_sentence(options: dict[str, Any], message: str) -> None:
@@ -102,3 +106,9 @@ def test_what_is_neither_a_model_nor_a_path_is_named(subject: object, kind: str)
 def test_an_acceptance_that_is_given_in_python_ends_as_well() -> None:
     entries = [Acceptance(source="x", rule="BN105", until=until) for until in ("2020-01-31", "2999-01-31", "")]
     assert [each.expired for each in with_options(Settings(), {"accept": entries}).accept] == [True, False, False]
+
+
+@pytest.mark.parametrize("settings", [Settings(select=("bn1",)), Settings(intended=(("bn1", "*"),))])
+def test_a_rule_that_settings_made_by_hand_write_otherwise_is_refused(settings: Settings) -> None:
+    with pytest.raises(UsageError, match="'bn1': write BN1"):
+        bnaudit.audit(nn.BatchNorm1d(4), settings)
