@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import NamedTuple
 
 from bnaudit.printable import printable
-from bnaudit.results import Audit, Outcome, Report, Severity, Skipped, Verdict
+from bnaudit.results import Audit, Failed, Outcome, Report, Severity, Skipped, Verdict
+from bnaudit.terminal.amounts import plural
 
 
 class Kind(str, Enum):
@@ -45,10 +46,11 @@ class Obstacle(NamedTuple):
 class NotRun(NamedTuple):
     """Checks that did not run for want of the same thing."""
 
-    rules: tuple[str, ...]
+    rules: str
+    """`BN301, BN302`."""
     needs: str
-    artifacts: int
-    """In how many."""
+    where: str
+    """`2 of 3 artifacts`."""
 
 
 def obstacles(report: Report) -> list[Obstacle]:
@@ -62,13 +64,21 @@ def checks_not_run(report: Report) -> list[NotRun]:
     lacking: dict[str, int] = {}
     rules: dict[str, set[str]] = {}
     for audit in report.audits:
-        needs: dict[str, list[Skipped]] = {}
-        for check in audit.skipped:
-            needs.setdefault(check.needs, []).append(check)
-        for need, checks in needs.items():
+        for need, checks in by_need(audit.skipped).items():
             lacking[need] = lacking.get(need, 0) + 1
             rules.setdefault(need, set()).update(check.rule for check in checks)
-    return [NotRun(tuple(sorted(ids)), printable(need), lacking[need]) for need, ids in rules.items()]
+    total = plural(len(report.audits), "artifact")
+    return [
+        NotRun(", ".join(sorted(ids)), printable(need), f"{lacking[need]} of {total}") for need, ids in rules.items()
+    ]
+
+
+def by_need(skipped: Iterable[Skipped]) -> dict[str, list[Skipped]]:
+    """What is needed → the checks that did not run without it."""
+    groups: dict[str, list[Skipped]] = {}
+    for check in skipped:
+        groups.setdefault(check.needs, []).append(check)
+    return groups
 
 
 def _of_the_report(report: Report) -> Iterator[Obstacle]:
@@ -90,11 +100,10 @@ def _of_an_audit(audit: Audit) -> Iterator[Obstacle]:
     path = audit.artifact.path
     name = printable(path)
     for failed in audit.failed:
-        what = " ".join(f"internal failure in {failed.rule} {failed.name}: {failed.error}".split())
-        yield Obstacle(Kind.BROKEN, Severity.ERROR, f"{name}: {printable(what)}", path, failed.rule)
+        yield Obstacle(Kind.BROKEN, Severity.ERROR, f"{name}: {failure_text(failed)}", path, failed.rule)
     if audit.not_run or audit.run_needs or audit.run_failed:
         severity = Severity.ERROR if audit.run_failed else Severity.NOTE
-        yield Obstacle(Kind.NOT_RUN, severity, f"{name}: {_why_not_run(audit)}", path)
+        yield Obstacle(Kind.NOT_RUN, severity, f"{name}: {': '.join(not_run_text(audit))}", path)
     if not audit.looked:
         yield Obstacle(Kind.NOTHING, Severity.ERROR, f"{name}: nothing was checked, no norm layer could be read", path)
     for verdict in _required(audit):
@@ -126,10 +135,16 @@ def required_text(verdict: Verdict) -> str:
     return said + _arrow(verdict.needs, verdict.reason)
 
 
-def _why_not_run(audit: Audit) -> str:
-    why = printable(audit.not_run).removeprefix("not run: ")
+def not_run_text(audit: Audit) -> tuple[str, str]:
+    """`could not run` or `not run`; and why, with what to give."""
     head = "could not run" if audit.run_failed else "not run"
-    return f"{head}: {why}{_arrow(audit.run_needs, audit.not_run)}" if why else f"{head}: {printable(audit.run_needs)}"
+    why = printable(audit.not_run).removeprefix("not run: ")
+    return head, f"{why}{_arrow(audit.run_needs, audit.not_run)}" if why else printable(audit.run_needs)
+
+
+def failure_text(failed: Failed) -> str:
+    """`internal failure in BN199 broken-rule: ZeroDivisionError`, printable."""
+    return printable(" ".join(f"internal failure in {failed.rule} {failed.name}: {failed.error}".split()))
 
 
 def _arrow(needs: str, said: str) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bnaudit.html.finding_groups import Group, groups
 from bnaudit.html.layer_rows import LayerRow, layer_rows
 from bnaudit.html.pictures import Pictures, pictures
+from bnaudit.obstacles import by_need
 from bnaudit.results import Audit, Finding, Question, Severity, Skipped
-from bnaudit.terminal.amounts import bytes_text, counts
+from bnaudit.terminal.amounts import counts
 from bnaudit.terminal.ledger_table import why_no_layers
 from bnaudit.terminal.run_lines import run_texts
+from bnaudit.terminal.verdict_lines import about, unspoken_errors
+from bnaudit.terminal.whole_report import is_notable
 
 
 class ArtifactSection(NamedTuple):
@@ -34,7 +38,7 @@ class ArtifactSection(NamedTuple):
     no_layers: str
     """Why there is no ledger."""
     pictures: Pictures
-    skipped: tuple[tuple[str, tuple[Skipped, ...]], ...]
+    skipped: Mapping[str, Sequence[Skipped]]
     """What is needed → the checks that need it."""
 
     @property
@@ -82,9 +86,9 @@ def artifact_section(audit: Audit, position: int, name: str, *, with_pictures: b
         id=id,
         name=name,
         audit=audit,
-        about=_about(audit),
-        is_notable=audit.exit_code != 0 or any(f.severity >= Severity.WARNING for f in audit.open_findings),
-        alarms=_alarms(audit),
+        about=about(audit),
+        is_notable=is_notable(audit),
+        alarms=unspoken_errors(audit),
         found=tuple(counts(audit.open_findings)),
         groups=groups(audit, audit.open_findings),
         accepted=groups(audit, accepted),
@@ -92,24 +96,5 @@ def artifact_section(audit: Audit, position: int, name: str, *, with_pictures: b
         rows=tuple(rows),
         no_layers="" if rows else why_no_layers(audit),
         pictures=pictures(audit, rows, id) if with_pictures else Pictures((), ()),
-        skipped=_by_need(audit),
+        skipped=by_need(audit.skipped),
     )
-
-
-def _about(audit: Audit) -> str:
-    artifact = audit.artifact
-    read = "all" if artifact.bytes_read >= artifact.size else bytes_text(artifact.bytes_read)
-    about = [artifact.format, artifact.producer or "", f"{bytes_text(artifact.size)}, {read} read"]
-    return " · ".join(each for each in about if each)
-
-
-def _alarms(audit: Audit) -> tuple[Finding, ...]:
-    unspoken = (f for f in audit.open_findings if f.severity is Severity.ERROR and f.question is None)
-    return tuple({finding.rule: finding for finding in reversed(list(unspoken))}.values())
-
-
-def _by_need(audit: Audit) -> tuple[tuple[str, tuple[Skipped, ...]], ...]:
-    needs: dict[str, list[Skipped]] = {}
-    for check in audit.skipped:
-        needs.setdefault(check.needs, []).append(check)
-    return tuple((need, tuple(checks)) for need, checks in needs.items())

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 TEMPLATES = Path(__file__).parent / "templates"
-
-
 NEEDED = ("jinja2", "matplotlib")
 
 
@@ -40,7 +38,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=_shown,
     )
-    made.filters.update(number=number, span=span, share=share, plural=lambda count, noun: plural(count, noun))
+    made.filters.update(number=number, span=span, share=share, plural=plural)
     return made
 
 

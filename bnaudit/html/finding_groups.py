@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from bnaudit.name_patterns import Universe, compress
+from bnaudit.name_patterns import Universe
 from bnaudit.results import Acceptance, Audit, Finding
-from bnaudit.terminal.finding_places import alike, grouped, layer_names, numbers
+from bnaudit.terminal.finding_places import alike, grouped, layer_names, numbers, part_names, patterns
 
 
 class Place(NamedTuple):
@@ -54,12 +54,9 @@ def groups(audit: Audit, findings: Iterable[Finding]) -> tuple[Group, ...]:
 
 def _place(same: Sequence[Finding], names: Universe) -> Place:
     parts = list(dict.fromkeys(finding.part for finding in same))
-    layers = list(dict.fromkeys(finding.layer for finding in same if finding.layer is not None))
     return Place(
-        parts=""
-        if parts == [""]
-        else ", ".join(pattern or "(the file itself)" for pattern, _ in compress(parts, parts)),
-        layers=", ".join(pattern or "(root)" for pattern, _ in compress(layers, names)),
+        parts="" if parts == [""] else part_names(parts, parts),
+        layers=patterns(same, names),
         times=len(same),
         message=same[0].message,
         numbers=numbers(same).strip(" []"),

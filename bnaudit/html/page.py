@@ -10,12 +10,7 @@ from bnaudit.html.artifact import artifact_section
 from bnaudit.html.environment import TEMPLATES, environment
 from bnaudit.html.pictures import illustrated
 from bnaudit.html.rule_pages import rule_pages
-from bnaudit.html.signs import (
-    OUTCOME_CLASSES,
-    OUTCOME_SIGNS,
-    RESULT_SIGNS,
-    SEVERITY_SIGNS,
-)
+from bnaudit.html.signs import OUTCOME_CLASSES, OUTCOME_SIGNS, RESULT_SIGNS, SEVERITY_SIGNS
 from bnaudit.reports import View
 from bnaudit.results import Question, Report
 from bnaudit.terminal.exit_meaning import meaning, result, total
@@ -50,8 +45,10 @@ def page(report: Report, view: View) -> str:
         style=style,
         script=script,
         script_hash=_hash(script),
+        outcome_signs=OUTCOME_SIGNS,
+        outcome_classes=OUTCOME_CLASSES,
+        severity_signs=SEVERITY_SIGNS,
         **_result(report),
-        **_signs(),
     )
     return text.rstrip("\n") + "\n"
 
@@ -60,14 +57,6 @@ def _result(report: Report) -> dict[str, Any]:
     ended = result(report)
     sign, css = RESULT_SIGNS[ended]
     return {"code": report.exit_code(), "heading": ended.value.capitalize(), "sign": sign, "css": css}
-
-
-def _signs() -> dict[str, Any]:
-    return {
-        "outcome_signs": OUTCOME_SIGNS,
-        "outcome_classes": OUTCOME_CLASSES,
-        "severity_signs": SEVERITY_SIGNS,
-    }
 
 
 def _verbatim(name: str) -> Markup:

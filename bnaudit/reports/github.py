@@ -152,9 +152,7 @@ def _log(report: Report, view: View) -> Iterator[str]:
     for each in obstacles(report):
         yield _plain(f"{each.severity.label}: {each.text}")
     for waiting in checks_not_run(report):
-        ids = ", ".join(waiting.rules)
-        where = f"{waiting.artifacts} of {plural(len(report.audits), 'artifact')}"
-        yield _plain(f"did not run in {where}: {ids}: needs {waiting.needs}")
+        yield _plain(f"did not run in {waiting.where}: {waiting.rules}: needs {waiting.needs}")
     if report.other_files:
         yield _plain(f"{plural(report.other_files, 'other file')}: not a model")
     yield _plain(_result(report))

@@ -222,8 +222,7 @@ def _cells(row: LedgerRow) -> list[str]:
 def _not_run(report: Report, stated: Sequence[str]) -> Iterator[_Section]:
     lines = [f"- {prose(text)}" for text in stated]
     for waiting in checks_not_run(report):
-        where = f"in {waiting.artifacts} of {plural(len(report.audits), 'artifact')}"
-        lines.append(f"- {', '.join(waiting.rules)} did not run {where}: needs {prose(waiting.needs)}")
+        lines.append(f"- {waiting.rules} did not run in {waiting.where}: needs {prose(waiting.needs)}")
     if lines:
         yield _Section(_folded("what did not run", ["\n".join(lines)]), "what did not run", 3)
 

@@ -8,7 +8,6 @@ from typing import Any
 from bnaudit.obstacles import Kind, Obstacle, checks_not_run, obstacles
 from bnaudit.results import Report
 from bnaudit.sarif.results import artifact_location, clipped
-from bnaudit.terminal.amounts import plural
 from bnaudit.terminal.exit_meaning import meaning
 
 _SUCCESSFUL = (0, 1, 3)
@@ -62,12 +61,7 @@ def _plain(kind: str, level: str, text: str) -> dict[str, Any]:
 
 
 def _skipped(report: Report) -> list[dict[str, Any]]:
-    total = plural(len(report.audits), "artifact")
     return [
-        _plain(
-            DID_NOT_RUN,
-            "note",
-            f"{', '.join(each.rules)} did not run in {each.artifacts} of {total}: needs {each.needs}",
-        )
+        _plain(DID_NOT_RUN, "note", f"{each.rules} did not run in {each.where}: needs {each.needs}")
         for each in checks_not_run(report)
     ]

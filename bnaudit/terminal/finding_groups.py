@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from bnaudit.name_patterns import Universe
+from bnaudit.obstacles import failure_text
 from bnaudit.printable import printable
 from bnaudit.results import Audit, Finding, Severity
 from bnaudit.terminal.amounts import plural
@@ -37,8 +38,7 @@ def findings(
     if hidden := len(audit.findings) - len(shown):
         console.print(Text(f"{plural(hidden, 'accepted finding')} (--show-accepted lists them)", style="dim"))
     for failed in audit.failed:
-        broken = printable(f"internal failure in {failed.rule} {failed.name}: {failed.error}".replace("  ", " "))
-        console.print(Text(broken, style="bold red"))
+        console.print(Text(failure_text(failed), style="bold red"))
     if with_skipped:
         skipped_checks(console, audit, in_full)
     if notes or hidden or audit.failed or (with_skipped and audit.skipped):

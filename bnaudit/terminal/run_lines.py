@@ -7,6 +7,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from bnaudit.measurement import Loaded, Measured, Unmeasured
+from bnaudit.obstacles import not_run_text
 from bnaudit.printable import printable
 from bnaudit.results import Audit
 from bnaudit.terminal.amounts import plural, seconds_text
@@ -29,13 +30,10 @@ def run_texts(audit: Audit) -> list[Text]:
 def _not_run(audit: Audit) -> list[Text]:
     if not audit.not_run and not audit.run_needs:
         return []
-    why = printable(audit.not_run).removeprefix("not run: ")
-    needs = printable(audit.run_needs)
-    if needs and needs not in why:
-        why = f"{why} → {needs}" if why else needs
+    head, why = not_run_text(audit)
     if not audit.run_failed:
-        return [Text(f"not run: {why}", "dim")]
-    return [Text.assemble(("could not run: ", "bold red"), why)]
+        return [Text(f"{head}: {why}", "dim")]
+    return [Text.assemble((f"{head}: ", "bold red"), why)]
 
 
 def _run(measured: Measured) -> list[Text]:

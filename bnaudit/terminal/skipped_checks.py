@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from bnaudit.obstacles import by_need
 from bnaudit.printable import printable
 from bnaudit.results import Audit, Report, Skipped
 
 
 def skipped_checks(console: Console, audit: Audit, in_full: bool) -> None:
     """Print what did not run in one artifact and what it needs; `in_full` each check by its name."""
-    groups = [[check] for check in audit.skipped] if in_full else list(_by_need(audit.skipped).values())
+    groups = [[check] for check in audit.skipped] if in_full else list(by_need(audit.skipped).values())
     for checks in groups:
         # What a run needs stands below the verdicts already.
         said = checks[0].needs in (audit.run_needs, audit.not_run) and len(checks) > 1
@@ -26,20 +27,13 @@ def skipped_everywhere(console: Console, report: Report) -> None:
     checks: dict[tuple[str, str], dict[str, Skipped]] = {}
     for audit in report.audits:
         tried = audit.not_run if not audit.run_needs else ""
-        for need, skipped in _by_need(audit.skipped).items():
+        for need, skipped in by_need(audit.skipped).items():
             lacking[need, tried] = lacking.get((need, tried), 0) + 1
             checks.setdefault((need, tried), {}).update({check.rule: check for check in skipped})
     for (need, tried), found in checks.items():
         line = Text(f"in {lacking[need, tried]} of {len(report.audits)}: ", style="dim")
         line.append(_line([found[id] for id in sorted(found)]))
         console.print(line.append(f" ({printable(tried)})" if tried else ""))
-
-
-def _by_need(skipped: Iterable[Skipped]) -> dict[str, list[Skipped]]:
-    groups: dict[str, list[Skipped]] = {}
-    for check in skipped:
-        groups.setdefault(check.needs, []).append(check)
-    return groups
 
 
 def _line(checks: Sequence[Skipped]) -> Text:

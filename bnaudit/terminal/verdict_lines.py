@@ -8,35 +8,42 @@ from rich.table import Table
 from rich.text import Text
 
 from bnaudit.printable import printable
-from bnaudit.results import Audit, Outcome, Severity
+from bnaudit.results import Audit, Finding, Outcome, Severity
 from bnaudit.terminal.amounts import bytes_text
 from bnaudit.terminal.styles import OUTCOME_STYLES
 
 
 def heading(console: Console, audit: Audit) -> None:
     """Print what the artifact is and how much of it was read."""
-    artifact = audit.artifact
-    console.print(Text(printable(artifact.path), style="bold"))
-    about = [artifact.format]
-    if artifact.producer:
-        about.append(printable(artifact.producer))
-    read = "all" if artifact.bytes_read >= artifact.size else bytes_text(artifact.bytes_read)
-    about.append(f"{bytes_text(artifact.size)}, {read} read")
-    console.print(Text(" · ".join(about), style="dim"))
+    console.print(Text(printable(audit.artifact.path), style="bold"))
+    console.print(Text(about(audit), style="dim"))
     for remark in audit.description.remarks:
         console.print(Text(printable(remark)))
     console.print()
 
 
+def about(audit: Audit) -> str:
+    """`PyTorch zip checkpoint · 67.8 kB, 39 kB read`."""
+    artifact = audit.artifact
+    read = "all" if artifact.bytes_read >= artifact.size else bytes_text(artifact.bytes_read)
+    said = [artifact.format, printable(artifact.producer or ""), f"{bytes_text(artifact.size)}, {read} read"]
+    return " · ".join(each for each in said if each)
+
+
+def unspoken_errors(audit: Audit) -> tuple[Finding, ...]:
+    """Open errors that no verdict speaks of, one for each rule."""
+    unspoken = [f for f in audit.open_findings if f.severity is Severity.ERROR and f.question is None]
+    return tuple({finding.rule: finding for finding in reversed(unspoken)}.values())
+
+
 def alarms(console: Console, audit: Audit) -> None:
-    """Errors that no verdict speaks of stand above the verdicts: a report must not open with `passed` then."""
-    unspoken = (f for f in audit.open_findings if f.severity is Severity.ERROR and f.question is None)
-    first = {finding.rule: finding for finding in reversed(list(unspoken))}
-    for finding in first.values():
+    """Print errors that no verdict speaks of, above the verdicts: a report must not open with `passed` then."""
+    found = unspoken_errors(audit)
+    for finding in found:
         line = Text(f"error {finding.rule} {finding.name}: {printable(finding.message)}", style="bold red")
         line.truncate(console.width, overflow="ellipsis")
         console.print(line)
-    if first:
+    if found:
         console.print()
 
 

@@ -16,32 +16,35 @@ from bnaudit.terminal.verdict_lines import alarms, heading, required_open, verdi
 
 def whole_report(console: Console, report: Report, in_full: bool, show_accepted: bool) -> None:
     """Print everything about one artifact; of many, the notable ones, a summary, and what did not run."""
-    alone = len(report.audits) == 1
+    whole = len(report.audits) == 1 or in_full
     for audit in report.audits:
-        if not (
-            alone or in_full or _is_notable(audit) or (show_accepted and len(audit.findings) > len(audit.open_findings))
-        ):
-            continue
-        heading(console, audit)
-        if alone or in_full:
-            alarms(console, audit)
-            verdicts(console, audit)
-            run_lines(console, audit)
-            ledger(console, audit)
-        else:
-            required_open(console, audit)
-            if audit.run_failed:
-                run_lines(console, audit)
-        findings(console, audit, in_full, show_accepted, with_skipped=alone or in_full)
+        lists_accepted = show_accepted and len(audit.findings) > len(audit.open_findings)
+        if whole or is_notable(audit) or lists_accepted:
+            _opening(console, audit, whole)
+            findings(console, audit, in_full, show_accepted, with_skipped=whole)
     if len(report.audits) + len(report.unaudited) > 1 or not report.audits:
         summary(console, report)
     other_files(console, report)
-    if not alone and not in_full:
+    if not whole:
         skipped_everywhere(console, report)
     unmatched_lines(console, report.unmatched)
     last_line(console, report)
 
 
-def _is_notable(audit: Audit) -> bool:
-    worst = max((finding.severity for finding in audit.open_findings), default=Severity.NOTE)
-    return worst >= Severity.WARNING or audit.exit_code != 0
+def is_notable(audit: Audit) -> bool:
+    """Whether it is reported on among many: it does not pass, or something graver than a note was found."""
+    return audit.exit_code != 0 or any(each.severity >= Severity.WARNING for each in audit.open_findings)
+
+
+def _opening(console: Console, audit: Audit, whole: bool) -> None:
+    """What stands above the findings."""
+    heading(console, audit)
+    if whole:
+        alarms(console, audit)
+        verdicts(console, audit)
+        run_lines(console, audit)
+        ledger(console, audit)
+        return
+    required_open(console, audit)
+    if audit.run_failed:
+        run_lines(console, audit)
