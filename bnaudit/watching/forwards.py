@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from typing import Protocol
 from weakref import WeakSet
 
 import torch
@@ -18,6 +17,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.hooks import RemovableHandle
 
+from bnaudit.watching.judging import InTraining
 from bnaudit.watching.layers import (
     Layout,
     WatchedLayer,
@@ -26,10 +26,13 @@ from bnaudit.watching.layers import (
     keeps_statistics,
     layout_of,
 )
-from bnaudit.watching.statistics import Change, Snapshot, changes, taken
+from bnaudit.watching.statistics import Change, Snapshot, changes, joined, taken
 
 _MOST_OUTSIDE = 1000
 """Layers of other models, and such that nothing registers, for which the model is looked through."""
+
+Judge = Callable[[list[tuple[WatchedLayer, Change]], InTraining | None], None]
+"""Takes what changed, see Verdicts.judged; None where it did between two steps, in which no forward could be seen."""
 
 
 class Window:
@@ -62,16 +65,6 @@ class Window:
         return id(layer.module) in self._in_training
 
 
-class Judge(Protocol):
-    """Takes what was seen."""
-
-    def windows(self, windows: list[Window]) -> None:
-        """Windows that are over, none of whose layers occurs in two of them."""
-
-    def steps(self, found: list[tuple[WatchedLayer, Change]]) -> None:
-        """What changed between two optimizer steps, in which no forward could be seen."""
-
-
 class Forwards:
     """Opens and closes windows while it is attached.
 
@@ -88,6 +81,7 @@ class Forwards:
         self._every = every
         self._open: Window | None = None
         self._waiting: list[Window] = []
+        """They are over; no layer occurs in two of them."""
         self._ran = False
         """A call was seen since the last step of an optimizer."""
         self._last: list[Snapshot] | None = None
@@ -125,7 +119,9 @@ class Forwards:
             self.seen += 1
             if self.seen % self._every:
                 return
-        self._judge.windows(waiting)
+        before = joined([snap for window in waiting for snap in window.before])
+        after = joined([snap for window in waiting for snap in window.after])
+        self._judge(changes(before, after), lambda layer: any(window.in_training(layer) for window in waiting))
 
     def _before(self, module: nn.Module, args: object) -> None:
         if torch.compiler.is_compiling():
@@ -213,7 +209,7 @@ class Forwards:
         found = changes(before, self._last) if before is not None else []
         if any(change.changed for _, change in found) or (step and unseen and before is not None):
             self.seen += 1
-            self._judge.steps(found)
+            self._judge(found, None)
 
 
 def _is_traced() -> bool:

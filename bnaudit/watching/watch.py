@@ -15,10 +15,10 @@ from torch import nn
 from bnaudit.errors import UsageError
 from bnaudit.layer_names import strip_wrappers
 from bnaudit.printable import printable
-from bnaudit.watching.forwards import Forwards, Window
+from bnaudit.watching.forwards import Forwards
 from bnaudit.watching.judging import InTraining, Verdicts
 from bnaudit.watching.layers import WatchedLayer
-from bnaudit.watching.statistics import Change, changes, joined, taken
+from bnaudit.watching.statistics import Change, changes, taken
 from bnaudit.watching.violations import Invariant, Violation
 
 LOGGER = logging.getLogger("bnaudit")
@@ -111,7 +111,7 @@ class Watch:
         if self._forwards is not None:
             raise UsageError("this watch is active", remedy="make another, bnaudit.watch(model)")
         self.violations = []
-        forwards = Forwards(self.model, self, self._every)
+        forwards = Forwards(self.model, self._judge, self._every)
         self._verdicts = Verdicts(self.model, self._sigmas, self._intends)
         if not forwards.layout.layers:
             LOGGER.warning("nothing to watch: %s has no layer with running statistics", type(self.model).__name__)
@@ -149,16 +149,6 @@ class Watch:
         self._forwards.settle()
         now = taken(self._forwards.layout.layers)
         self._judge(changes(now, now), None)
-
-    def windows(self, windows: list[Window]) -> None:
-        """See Judge."""
-        before = joined([snap for window in windows for snap in window.before])
-        after = joined([snap for window in windows for snap in window.after])
-        self._judge(changes(before, after), lambda layer: any(window.in_training(layer) for window in windows))
-
-    def steps(self, found: list[tuple[WatchedLayer, Change]]) -> None:
-        """See Judge."""
-        self._judge(found, None)
 
     def _judge(self, found: list[tuple[WatchedLayer, Change]], in_training: InTraining | None) -> None:
         assert self._verdicts is not None
