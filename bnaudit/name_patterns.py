@@ -9,7 +9,10 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
+from bnaudit.printable import printable
+
 _NUMBER = re.compile(r"(\d+)")
+_LISTED = 4
 _Pieces = tuple[str, ...]
 
 
@@ -44,6 +47,12 @@ def compress(names: Iterable[str], universe: Iterable[str] | Universe) -> list[t
         for cluster in _clusters(members, existing.get(texts, set()), {row.numbers for row in members})
     ]
     return sorted(found, key=lambda entry: order[entry[1][0]])
+
+
+def listed(names: Iterable[str], universe: Iterable[str]) -> str:
+    """At most four patterns, for a sentence that may be printed; `the model itself` for the name of the root, ""."""
+    patterns = [printable(label) or "the model itself" for label, _ in compress(names, universe)]
+    return ", ".join([*patterns[:_LISTED], *(["…"] if len(patterns) > _LISTED else [])])
 
 
 class _Row(NamedTuple):

@@ -6,7 +6,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bnaudit.name_patterns import Universe, compress
+from bnaudit.name_patterns import Universe, compress, listed
 
 
 def resnet50() -> list[str]:
@@ -45,6 +45,12 @@ def test_runs_and_gaps() -> None:
 
 def test_names_without_numbers_and_the_root() -> None:
     assert compress(["norm", ""], ["norm", "", "x"]) == [("norm", ("norm",)), ("", ("",))]
+
+
+def test_a_sentence_lists_four_patterns_safely() -> None:
+    assert listed(["", "a\x1b", "b1", "b2"], ()) == "the model itself, a\\x1b, b{1,2}"
+    assert listed("abcd", ()) == "a, b, c, d"
+    assert listed("abcde", ()) == "a, b, c, d, …"
 
 
 def expand(pattern: str) -> set[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bnaudit.errors import BnauditError, UnfitModelError
-from bnaudit.integrations.stages import Frozen, Stages
+from bnaudit.integrations.stages import Stages
 from bnaudit.integrations.written import check_file, check_state_dict
 from bnaudit.results import Severity
 
@@ -59,8 +59,6 @@ class NormAudit(Callback):
         intended: str | Iterable[str] | Mapping[str, str] = (),
     ) -> None:
         self._stages = Stages(fail_on=fail_on, select=select, ignore=ignore, intended=intended, skip=_NO_PART)
-        self._epoch_began = False
-        self._frozen: Frozen | None = None
         self._read: dict[str, float] = {}
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
@@ -70,22 +68,20 @@ class NormAudit(Callback):
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """What was saved in the last epoch."""
-        self._epoch_began = True
+        self._stages.epoch_begins()
         self._read_back(trainer, pl_module)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: object, batch_idx: int) -> None:
         """What is frozen, before optimizers are toggled."""
-        if self._epoch_began:
-            self._epoch_began = False
-            self._frozen = self._stages.frozen_layers(pl_module)
+        self._stages.batch_begins(pl_module)
 
     def on_before_backward(self, trainer: Any, pl_module: Any, loss: object) -> None:
         """Frozen norms in training mode."""
-        self._look_at_frozen(trainer, pl_module)
+        self._stages.batch_ran(pl_module, speaks=trainer.is_global_zero)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: object, batch: object, batch_idx: int) -> None:
         """The same where nothing was backpropagated, or not by Lightning."""
-        self._look_at_frozen(trainer, pl_module)
+        self._stages.batch_ran(pl_module, speaks=trainer.is_global_zero)
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
         """Modes; Lightning has called eval()."""
@@ -108,11 +104,6 @@ class NormAudit(Callback):
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
         """What was saved in the end."""
         self._read_back(trainer, pl_module, last=True)
-
-    def _look_at_frozen(self, trainer: Any, pl_module: Any) -> None:
-        frozen, self._frozen = self._frozen, None
-        if frozen is not None:
-            self._stages.frozen(pl_module, frozen, "in the first training batch", speaks=trainer.is_global_zero)
 
     def _read_back(self, trainer: Any, pl_module: Any, last: bool = False) -> None:
         """Look at what is new on disk; a file that cannot be read yet may still be written and is tried again."""

@@ -14,8 +14,7 @@ from bnaudit.call_options import with_options
 from bnaudit.description import Artifact, Description, HiddenModule, Part
 from bnaudit.errors import UnfitModelError, UsageError
 from bnaudit.modes import ModeLayer, is_frozen, mode_layers, something_trains
-from bnaudit.name_patterns import compress
-from bnaudit.printable import printable
+from bnaudit.name_patterns import listed
 from bnaudit.records import replace
 from bnaudit.results import Finding, Hit, Severity
 from bnaudit.rules import Case, Rule, load_rule, rule_id
@@ -25,15 +24,13 @@ from bnaudit.watching.layers import WatchedLayer, layout_of
 from bnaudit.watching.statistics import Snapshot, changes, taken
 
 LOGGER = logging.getLogger("bnaudit")
-NEVER = "never"
-_PATTERNS_SHOWN = 4
-_NONE: frozenset[str] = frozenset()
+_NEVER = "never"
 _ADVICE = (
     "let train(False) reach it: register it in a ModuleList, and call super().train(mode) in an overridden train()"
 )
 
 
-class Frozen(NamedTuple):
+class _Frozen(NamedTuple):
     """Frozen norms and their statistics at one time."""
 
     names: frozenset[str]
@@ -72,6 +69,9 @@ class Stages:
         self._fail_on = _threshold(fail_on)
         self._skip = skip
         self._told: set[str] = set()
+        self._epoch_began = False
+        self._frozen: _Frozen | None = None
+        """Before the first batch of an epoch, until a forward of it ran."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Trainers copy their callbacks, and send them to other processes."""
@@ -81,23 +81,35 @@ class Stages:
         """Modules that train(), eval() and state_dict() do not reach (BN207)."""
         self._look(model, self.part(model), self._rules("BN207"), when, speaks)
 
-    def frozen_layers(self, model: nn.Module) -> Frozen | None:
-        """Norms that are frozen while others train, whatever mode they are in; None without any."""
-        part = self.part(model)
-        names = frozenset(layer.name for layer in part.layers if is_frozen(layer)) if something_trains(part) else _NONE
-        layers = tuple(layer for layer in layout_of(model).layers if layer.name in names)
-        return Frozen(names, layers, taken(layers)) if names else None
+    def epoch_begins(self) -> None:
+        """Frozen norms are looked at in the first training batch from now on."""
+        self._epoch_began = True
 
-    def frozen(self, model: nn.Module, before: Frozen, when: str, *, speaks: bool = True) -> None:
-        """Frozen norms that keep updating (BN501), to be called when a forward of the training just ran.
+    def batch_begins(self, model: nn.Module) -> None:
+        """Note which norms are frozen while others train, whatever mode they are in, and their statistics.
 
-        before: what was frozen before the forward, and its statistics. A loop may set modes as late as in its forward,
-        the training of a GAN freezes more for a moment, and an average of the weights does not run in training.
+        A loop may set modes as late as in its forward, the training of a GAN freezes more for a moment, and an average
+        of the weights does not run in training.
         """
+        if not self._epoch_began:
+            return
+        self._epoch_began = False
+        part = self.part(model)
+        others_train = something_trains(part)
+        names = frozenset(layer.name for layer in part.layers if others_train and is_frozen(layer))
+        layers = tuple(layer for layer in layout_of(model).layers if layer.name in names)
+        self._frozen = _Frozen(names, layers, taken(layers))
+
+    def batch_ran(self, model: nn.Module, *, speaks: bool = True) -> None:
+        """Frozen norms that keep updating (BN501), to be called when a forward of the training just ran."""
+        before, self._frozen = self._frozen, None
+        if before is None or not before.names:
+            return
         moved = before.moved()
         part = self.part(model)
         layers = [layer if layer.name in moved else replace(layer, training=None) for layer in part.layers]
-        self._look(model, replace(part, layers=tuple(layers)), self._rules("BN501"), when, speaks)
+        part = replace(part, layers=tuple(layers))
+        self._look(model, part, self._rules("BN501"), "in the first training batch", speaks)
 
     def modes(self, model: nn.Module, when: str, *, speaks: bool = True) -> None:
         """Layers in training mode after eval() (BN401, by their flags)."""
@@ -163,10 +175,10 @@ def _threshold(fail_on: str | Severity) -> int:
     if isinstance(fail_on, Severity):
         return fail_on
     names = {severity.label: int(severity) for severity in Severity}
-    if fail_on == NEVER:
+    if fail_on == _NEVER:
         return max(names.values()) + 1
     if fail_on not in names:
-        raise UsageError(f"fail_on={fail_on!r} is no severity", remedy=f"give one of {', '.join([*names, NEVER])}")
+        raise UsageError(f"fail_on={fail_on!r} is no severity", remedy=f"give one of {', '.join([*names, _NEVER])}")
     return names[fail_on]
 
 
@@ -182,9 +194,7 @@ def _what(group: Sequence[Finding], part: Part) -> str:
     """`BN501 frozen-weights-updating-buffers in layer1.{0,1}.bn{1,2}: weight and bias are frozen, but …`."""
     names = [finding.layer for finding in group if finding.layer is not None]
     others = [layer.name for layer in part.layers]
-    patterns = [label or "the model itself" for label, _ in compress(names, {*names, *others})]
-    shown = ", ".join([*patterns[:_PATTERNS_SHOWN], *(["…"] if len(patterns) > _PATTERNS_SHOWN else [])])
-    where = f" in {printable(shown)}" if shown else ""
+    where = f" in {listed(names, [*names, *others])}" if names else ""
     count = f" ({len(names)} layers)" if len(names) > 1 else ""
     return f"{group[0].rule} {group[0].name}{where}{count}: {group[0].message}"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bnaudit.errors import BnauditError, UnfitModelError, UsageError
-from bnaudit.integrations.stages import Frozen, Stages
+from bnaudit.integrations.stages import Stages
 from bnaudit.integrations.written import check_file
 from bnaudit.results import Severity
 
@@ -48,8 +48,6 @@ class NormAudit(TrainerCallback):
     ) -> None:
         self._stages = Stages(fail_on=fail_on, select=select, ignore=ignore, intended=intended)
         self._evaluating = False
-        self._epoch_began = False
-        self._frozen: Frozen | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Hidden modules."""
@@ -58,22 +56,20 @@ class NormAudit(TrainerCallback):
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """An epoch begins."""
-        self._epoch_began = True
+        self._stages.epoch_begins()
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """What is frozen; and no evaluation is under way, whatever became of the last one."""
         self._evaluating = False
-        if self._epoch_began:
-            self._epoch_began = False
-            self._frozen = self._stages.frozen_layers(kwargs["model"])
+        self._stages.batch_begins(kwargs["model"])
 
     def on_substep_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Frozen norms in training mode, after the first of several batches of a step."""
-        self._look_at_frozen(state, kwargs["model"])
+        self._stages.batch_ran(kwargs["model"], speaks=state.is_world_process_zero)
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The same where a step has one batch."""
-        self._look_at_frozen(state, kwargs["model"])
+        self._stages.batch_ran(kwargs["model"], speaks=state.is_world_process_zero)
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Modes; the Trainer has called eval()."""
@@ -102,11 +98,6 @@ class NormAudit(TrainerCallback):
             raise
         except BnauditError as error:
             LOGGER.warning("checkpoint-%s was not checked: %s", state.global_step, error)
-
-    def _look_at_frozen(self, state: Any, model: Any) -> None:
-        frozen, self._frozen = self._frozen, None
-        if frozen is not None:
-            self._stages.frozen(model, frozen, "in the first training batch", speaks=state.is_world_process_zero)
 
 
 def _folder(output: Path, name: str) -> Path | None:

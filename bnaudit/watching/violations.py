@@ -8,11 +8,10 @@ from enum import Enum
 from itertools import takewhile
 
 from bnaudit.errors import ViolatedInvariantError
-from bnaudit.name_patterns import compress
+from bnaudit.name_patterns import listed
 from bnaudit.printable import printable
 from bnaudit.records import Record
 
-_PATTERNS_SHOWN = 4
 _SPECIAL = re.compile(r"([*?\[])")
 
 
@@ -65,7 +64,7 @@ class Violation(Record):
     def error(self) -> ViolatedInvariantError:
         """The violation as an exception; its text is one sentence."""
         return ViolatedInvariantError(
-            f"{_shown(self.layers[0])}: {self.message}{_others(self.layers)}",
+            f"{listed(self.layers[:1], ())}: {self.message}{_others(self.layers)}",
             where=f"forward {self.forward}" if self.forward else "before the first forward",
             remedy=f"{self.remedy}{self._or_meant}",
             violation=self,
@@ -82,15 +81,6 @@ def _pattern(layers: Sequence[str]) -> str:
     return f"{literal}*" if not literal or shared in layers else f"{literal}.*"
 
 
-def _shown(layer: str) -> str:
-    return printable(layer) or "the model itself"
-
-
 def _others(layers: Sequence[str]) -> str:
     """`; 4 layers in all: layer1.{0,1}.bn{1,2}`."""
-    if len(layers) == 1:
-        return ""
-    names = [_shown(layer) for layer in layers]
-    patterns = [label for label, _ in compress(names, names)]
-    listed = ", ".join([*patterns[:_PATTERNS_SHOWN], *(["…"] if len(patterns) > _PATTERNS_SHOWN else [])])
-    return f"; {len(names)} layers in all: {listed}"
+    return f"; {len(layers)} layers in all: {listed(layers, layers)}" if len(layers) > 1 else ""
