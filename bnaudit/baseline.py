@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bnaudit.errors import UsageError
+from bnaudit.last_days import day_of, is_over
 from bnaudit.results import Acceptance, Audit, Finding, Report
 
 SCHEMA = "bnaudit.baseline/1"
@@ -123,28 +124,18 @@ def _checked(path: Path, place: str, entry: object) -> dict[str, str]:
         raise _wrong(path, f"{place}.rule", f"{texts['rule']!r} is no id of a rule")
     if not re.fullmatch("[0-9a-f]{16}", texts["fingerprint"]):
         raise _wrong(path, f"{place}.fingerprint", "16 hexadecimal digits are missing")
-    if texts["until"]:
-        _day(path, place, texts["until"])
+    if texts["until"] and day_of(texts["until"]) is None:
+        raise _wrong(path, f"{place}.until", f"{texts['until']!r} is no day", "write 2027-01-31")
     return texts
 
 
-def _day(path: Path, place: str, text: str) -> date:
-    try:
-        if re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text):  # Python 3.10 reads no other way to write a day
-            return date.fromisoformat(text)
-    except ValueError:
-        pass
-    raise _wrong(path, f"{place}.until", f"{text!r} is no day", "write 2027-01-31")
-
-
 def _acceptance(path: Path, artifact: str, entry: Mapping[str, str], today: date) -> Acceptance:
-    until = entry["until"]
     return Acceptance(
         source=str(path),
         rule=entry["rule"],
         reason=entry["reason"],
-        until=until,
-        expired=bool(until) and date.fromisoformat(until) < today,
+        until=entry["until"],
+        expired=is_over(entry["until"], today),
         artifact=artifact,
         root=str(path.absolute().parent),
         fingerprint=entry["fingerprint"],

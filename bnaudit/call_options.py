@@ -50,7 +50,8 @@ def _pairs(name: str, value: Any) -> tuple[tuple[str, str], ...]:
     pairs = []
     for entry in _iterated(name, entries, "pairs of a rule and a pattern"):
         rule, pattern = entry.partition("=")[::2] if isinstance(entry, str) else (*entry, "", "")[:2]
-        pairs.append((*_rules([rule]), str(pattern) or "*"))
+        (prefix,) = _rules([rule])
+        pairs.append((prefix, str(pattern) or "*"))
     return tuple(pairs)
 
 
@@ -144,10 +145,11 @@ def _acceptances(name: str, value: Any) -> tuple[Acceptance, ...]:
 def _is_over(name: str, until: str) -> bool:
     from datetime import date
 
-    try:
-        return bool(until) and date.fromisoformat(until) < date.today()
-    except ValueError:
-        raise UsageError(f"{name} ends on {until!r}, which is no day", remedy="write 2027-01-31") from None
+    from bnaudit.last_days import day_of, is_over
+
+    if until and day_of(until) is None:
+        raise UsageError(f"{name} ends on {until!r}, which is no day", remedy="write 2027-01-31")
+    return is_over(until, date.today())
 
 
 def _limits(name: str, value: Any) -> Mapping[str, Mapping[str, float]]:

@@ -58,6 +58,7 @@ def test_options_of_a_run_are_understood_too() -> None:
         ({"limits": {"BN404": 1}}, "gives no limits by rule"),
         ({"accept": ["BN105"]}, "accept holds 'BN105', no Acceptance"),
         ({"accept": [Acceptance(source="x", rule="BN105", until="31.1.2027")]}, "'31.1.2027', which is no day"),
+        ({"accept": [Acceptance(source="x", rule="BN105", until="20270131")]}, "'20270131', which is no day"),
         ({"batch_size": 0}, "batch_size=0 is no whole number of at least 1"),
         ({"batch_size": True}, "batch_size=True is no whole number"),
         ({"anchors": None}, "anchors=None is no whole number"),

@@ -16,7 +16,7 @@ PACKAGE = Path(bnaudit.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 LEVELS = (
     ("errors", "records", "plugins", "printable", "progress", "json_numbers", "json_text", "available_memory"),
-    ("nearest_name",),
+    ("nearest_name", "last_days"),
     ("worker_pool", "worker_process"),
     ("caps", "user_code"),
     ("description", "layer_names"),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import date
 
+from bnaudit.last_days import day_of
 from bnaudit.nearest_name import nearest
 from bnaudit.policy.checks import kind, table, text
 from bnaudit.policy.place import Place
@@ -16,7 +16,7 @@ _KEYS = ("rule", "reason", "layer", "file", "until")
 
 
 def accepted(value: object, place: Place) -> dict[str, Acceptance]:
-    """The entries by their places; whether one has expired is told by `expired_by`, when today is known."""
+    """The entries by their places; none is called expired before today is known."""
     if not isinstance(value, (list, tuple)):
         place.refuse(f"this needs entries, not {kind(value)}")
     entries = {}
@@ -26,22 +26,14 @@ def accepted(value: object, place: Place) -> dict[str, Acceptance]:
     return entries
 
 
-def last_day(value: object, place: Place) -> str:
+def _last_day(value: object, place: Place) -> str:
     """A date of TOML or a text like `2027-01-31`, as the text."""
     if type(value) is date:
         return value.isoformat()
     given = text(value, place) if isinstance(value, str) else ""
-    if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", given):
-        try:
-            return date.fromisoformat(given).isoformat()
-        except ValueError:
-            place.refuse(f"there is no day {given}", "write until = 2027-01-31")
-    return place.refuse("this is no date", "write until = 2027-01-31")
-
-
-def has_passed(day: str, today: date) -> bool:
-    """Whether the last day is over; "" never is."""
-    return bool(day) and date.fromisoformat(day) < today
+    if day_of(given) is None:
+        place.refuse(f"{given!r} is no day" if given else "this is no date", "write until = 2027-01-31")
+    return given
 
 
 def _entry(entry: Mapping[str, object], place: Place) -> Acceptance:
@@ -59,7 +51,7 @@ def _entry(entry: Mapping[str, object], place: Place) -> Acceptance:
         source=place.text,
         rule=prefix,
         reason=text(entry["reason"], place.inside("reason")),
-        until=last_day(entry["until"], place.inside("until")) if "until" in entry else "",
+        until=_last_day(entry["until"], place.inside("until")) if "until" in entry else "",
         layer=text(entry.get("layer", "*"), place.inside("layer")),
         artifact=text(entry.get("file", "*"), place.inside("file")),
         root=str(place.folder),

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
+from bnaudit.last_days import is_over
 from bnaudit.nearest_name import nearest
-from bnaudit.policy.accepting import has_passed
 from bnaudit.policy.artifact_paths import check_pattern, concerns, fits, is_pattern, start_of
 from bnaudit.policy.document import Document, named, nearest_above
 from bnaudit.policy.keys import KEYS
@@ -221,7 +221,7 @@ def _settings(found: Merged, today: date) -> Settings:
 
 
 def _dated(entry: Acceptance, today: date) -> Acceptance:
-    return replace(entry, expired=True) if has_passed(entry.until, today) else entry
+    return replace(entry, expired=True) if is_over(entry.until, today) else entry
 
 
 def _check_path(text: str, place: Place) -> None:
