@@ -10,7 +10,8 @@ their order, then what was typed: values replace one another, tables are merged 
 
 from __future__ import annotations
 
+from bnaudit.policy.entries_by_path import EntriesByPath
 from bnaudit.policy.matching import Matching, unmatched
 from bnaudit.policy.policy import Policy, load
 
-__all__ = ["Matching", "Policy", "load", "unmatched"]
+__all__ = ["EntriesByPath", "Matching", "Policy", "load", "unmatched"]

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from bnaudit.policy.artifact_paths import concerns, exists, is_pattern
-from bnaudit.policy.coverage import Coverage, unescaped
+from bnaudit.policy.artifact_paths import concerns, exists, literal
+from bnaudit.policy.coverage import Coverage
+from bnaudit.policy.entries_by_path import EntriesByPath
 from bnaudit.policy.ran_rules import of_prefix, ran
 from bnaudit.results import Acceptance, Audit, Unmatched
 from bnaudit.settings import Settings
@@ -19,15 +20,7 @@ class Acceptances:
 
     def __init__(self, entries: tuple[Acceptance, ...]) -> None:
         self._entries = entries
-        self._by_path: dict[Path, list[Acceptance]] = {}
-        """Those that name one path: a baseline has thousands."""
-        self._by_pattern: list[Acceptance] = []
-        for entry in entries:
-            path = unescaped(entry.artifact)
-            if is_pattern(path):
-                self._by_pattern.append(entry)
-            else:
-                self._by_path.setdefault(_absolute(Path(entry.root, path)), []).append(entry)
+        self._by_path = EntriesByPath(entries)
         self._fitting: set[int] = set()
         self._judged: set[int] = set()
         self._unknown: set[int] = set()
@@ -47,17 +40,15 @@ class Acceptances:
         for entry in self._entries:
             if id(entry) in self._fitting:
                 continue
-            if entry.artifact != "*" and not _exists(_file(unescaped(entry.artifact)), entry.root):
+            if entry.artifact != "*" and not _exists(_file(literal(entry.artifact) or entry.artifact), entry.root):
                 yield _told(entry, "fits no file that exists", "take it away, or correct the path")
             elif id(entry) in self._judged - self._unknown and _covered(entry, coverage):
                 ended = f"expired on {entry.until} and " if entry.expired else ""
                 yield _told(entry, f"{ended}fits no finding", "take it away")
 
     def _about(self, artifact: str) -> Iterator[Acceptance]:
-        path, real = _absolute(Path(artifact)), Path(os.path.realpath(artifact))
-        for place in dict.fromkeys((path, *path.parents, real, *real.parents)):
-            yield from self._by_path.get(place, ())
-        for entry in self._by_pattern:
+        yield from self._by_path.of(Path(artifact))
+        for entry in self._by_path.of_patterns:
             if concerns(Path(artifact), entry.artifact, Path(entry.root)):
                 yield entry
 
@@ -82,10 +73,6 @@ def _covered(entry: Acceptance, coverage: Coverage) -> bool:
     return coverage.of_pattern(entry.artifact, Path(entry.root))
 
 
-def _absolute(path: Path) -> Path:
-    return Path(os.path.normpath(path.absolute()))
-
-
 def _file(pattern: str) -> str:
     """Of a live model, the file or folder of its code."""
     file, colon, name = pattern.rpartition(":")
@@ -101,5 +88,5 @@ def _exists(pattern: str, root: str) -> bool:
 
 def _told(entry: Acceptance, what: str, remedy: str) -> Unmatched:
     named = " ".join([entry.rule, *([f"on {entry.label}"] if entry.label else [])])
-    where = f" in {unescaped(entry.artifact)}" if entry.artifact != "*" else ""
+    where = f" in {literal(entry.artifact) or entry.artifact}" if entry.artifact != "*" else ""
     return Unmatched(key=entry.source, why=f"{named}{where} {what}: {remedy}", error=False)

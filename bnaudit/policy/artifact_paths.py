@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
+from glob import escape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +32,12 @@ def concerns(path: Path, pattern: str, root: Path) -> bool:
 def is_pattern(text: str) -> bool:
     """Whether it may stand for several paths."""
     return any(character in text for character in "*?[")
+
+
+def literal(pattern: str) -> str | None:
+    """The one path that the pattern stands for, its special characters escaped; None: it may fit several."""
+    path = re.sub(r"\[([*?[])\]", r"\1", pattern)
+    return path if escape(path) == pattern else None
 
 
 def start_of(pattern: str, root: Path) -> Path:

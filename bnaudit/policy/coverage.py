@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 
-from bnaudit.policy.artifact_paths import fits, is_pattern, start_of
+from bnaudit.policy.artifact_paths import fits, is_pattern, literal, start_of
 from bnaudit.policy.place import written
 from bnaudit.policy.policy import Policy
 from bnaudit.results import Audit, Unaudited
 from bnaudit.targets import Targets, expand
-
-_ESCAPED = re.compile(r"\[([*?[])\]")
 
 
 class Coverage:
@@ -34,7 +31,7 @@ class Coverage:
 
     def of_pattern(self, pattern: str, root: Path) -> bool:
         """Whether every model below `root` that fits the pattern was looked at."""
-        pattern = unescaped(pattern)
+        pattern = literal(pattern) or pattern
         if not is_pattern(pattern) and not (root / pattern).is_dir():
             return _real(root / pattern) in self._looked_at
         start = Path(written(start_of(pattern, root)))
@@ -53,12 +50,6 @@ class Coverage:
     def _all(self, targets: Targets, about: Callable[[Path], bool]) -> bool:
         # What was met in a folder and turned out to be no model is in no report.
         return all(_real(path) in self._looked_at or path in targets.unnamed for path in targets.paths if about(path))
-
-
-def unescaped(pattern: str) -> str:
-    """The path itself, where a pattern stands for one path with special characters in it."""
-    plain = _ESCAPED.sub("", pattern)
-    return pattern if is_pattern(plain) else _ESCAPED.sub(r"\1", pattern)
 
 
 def _real(path: Path) -> Path:
