@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from bnaudit import __version__
 from bnaudit.call_options import with_options
-from bnaudit.description import Artifact, Description
+from bnaudit.description import Description
 from bnaudit.errors import BnauditError, NotAModelError, NotAuditedError, UnreadableError, UsageError, where_raised
 from bnaudit.formats import Candidate, identify
-from bnaudit.layer_names import strip_wrappers
 from bnaudit.ledger import ledger
 from bnaudit.measuring import Run, run
 from bnaudit.progress import Progress, Silent
 from bnaudit.reading.byte_source import ByteSource
-from bnaudit.records import replace
-from bnaudit.results import Audit, Failed, Finding, Hit, Question, Report, Severity, Skipped, Unaudited
-from bnaudit.rules import Case, Rule, rules
+from bnaudit.results import Audit, Question, Report, Unaudited
+from bnaudit.rule_findings import check
+from bnaudit.rules import Rule, rules
 from bnaudit.settings import Settings, check_selectors
 from bnaudit.targets import Targets, expand
 from bnaudit.verdicts import verdicts
@@ -271,17 +270,16 @@ def conclude(
     """
     ran = ran or Run(description)
     description = ran.description or description
-    findings, skipped, failed = _apply(description, settings, selected, unselected, ran)
+    found = check(description, settings, selected, unselected, ran)
+    unasked = [(rule.id, rule.question) for rule in unselected]
     return Audit(
         artifact=description.artifact,
         description=description,
-        verdicts=verdicts(
-            description, findings, [(rule.id, rule.question) for rule in unselected], ran, _unfinished(selected, ran)
-        ),
+        verdicts=verdicts(description, found.findings, unasked, ran, _unfinished(selected, ran)),
         ledger=ledger(description.parts, settings.covers, settings.all_layers),
-        findings=tuple(finding for finding in findings if settings.covers(finding.layer)),
-        skipped=tuple(skipped),
-        failed=(*failed, *ran.broken),
+        findings=tuple(finding for finding in found.findings if settings.covers(finding.layer)),
+        skipped=tuple(found.skipped),
+        failed=(*found.failed, *ran.broken),
         gaps=description.gaps,
         measured=ran.measured,
         not_run=ran.why_not,
@@ -294,104 +292,8 @@ def conclude(
     )
 
 
-def _apply(
-    description: Description, settings: Settings, selected: Sequence[Rule], unselected: Sequence[Rule], ran: Run
-) -> tuple[list[Finding], list[Skipped], list[Failed]]:
-    hits: dict[str, list[Hit]] = {}
-    skipped: list[Skipped] = []
-    failed: list[Failed] = []
-    # A rule that was not asked for still silences the less specific ones that yield to it.
-    wanted = {id for rule in selected for id in rule.yields_to}
-    asked = (*selected, *(other for other in unselected if other.id in wanted))
-    for position, rule in enumerate(asked):
-        if lacking := ran.lacks(rule.needs):
-            if position < len(selected):
-                skipped.append(Skipped(rule=rule.id, name=rule.name, needs=lacking))
-            continue
-        limits = MappingProxyType({**rule.limits, **settings.limits.get(rule.id, {})})
-        try:
-            found = list(rule.check(Case(description, limits, measured=ran.measured)))
-        except Exception as error:
-            failed.append(Failed(rule=rule.id, name=rule.name, error=where_raised(error)))
-            continue
-        hits[rule.id] = [_in_its_part(hit, ran) for hit in found] if rule.needs else found
-    places = {id: {(hit.part, hit.layer) for hit in found} for id, found in hits.items()}
-    findings = [
-        _finding(rule, hit, description.artifact, settings, _is_intended(hit, rule, asked, places, settings))
-        for rule in selected
-        for hit in hits.get(rule.id, ())
-        if not _taken(hit, rule, places)
-    ]
-    return sorted(findings, key=lambda f: (-f.severity, f.rule)), skipped, failed
-
-
 def _unfinished(selected: Sequence[Rule], ran: Run) -> list[tuple[str, Question | None, Unmeasured]]:
     """Rules that were asked for and lack a measurement, each with the first probe that stopped."""
     stopped = {each.probe: each for each in ran.measured.unmeasured} if ran.measured is not None else {}
     found = [(rule, next((stopped[need] for need in rule.needs if need in stopped), None)) for rule in selected]
     return [(rule.id, rule.question, probe) for rule, probe in found if probe is not None]
-
-
-def _in_its_part(hit: Hit, ran: Run) -> Hit:
-    """What was measured is of the part that was run."""
-    return replace(hit, part=ran.measured.part) if ran.measured is not None and not hit.part else hit
-
-
-def _taken(hit: Hit, rule: Rule, places: dict[str, set[tuple[str, str | None]]]) -> bool:
-    place = (hit.part, hit.layer)
-    return hit.layer is not None and any(place in places.get(id, ()) for id in rule.yields_to)
-
-
-def _is_intended(
-    hit: Hit, rule: Rule, asked: Sequence[Rule], places: dict[str, set[tuple[str, str | None]]], settings: Settings
-) -> bool:
-    """Whether the settings mean it, by this rule or by a less specific one that saw the same and yields to it."""
-    if settings.intends(rule.id, hit.layer):
-        return True
-    place = (hit.part, hit.layer)
-    return any(
-        rule.id in other.yields_to and place in places.get(other.id, ()) and settings.intends(other.id, hit.layer)
-        for other in asked
-    )
-
-
-def _finding(rule: Rule, hit: Hit, artifact: Artifact, settings: Settings, intended: bool) -> Finding:
-    own = settings.severity(rule.id, hit.severity or rule.severity)
-    severity = settings.cap(own, hit.confidence)
-    fails = hit.settles if hit.settles is not None else severity >= Severity.WARNING and not hit.undecided
-    fingerprint = _fingerprint(rule.id, hit)
-    acceptance = settings.acceptance(rule.id, hit.layer, fingerprint, artifact.path)
-    if intended:
-        severity, acceptance = Severity.NOTE, None
-    excused = intended or (acceptance is not None and not acceptance.expired)
-    return Finding(
-        rule=rule.id,
-        name=rule.name,
-        severity=severity,
-        confidence=hit.confidence,
-        artifact=artifact.path,
-        part=hit.part,
-        layer=hit.layer,
-        message=hit.message,
-        value=hit.value,
-        limit=hit.limit,
-        advice=hit.advice,
-        channels=hit.channels,
-        question=rule.question,
-        fails=fails and not excused,
-        undecided="" if excused else hit.undecided,
-        intended=intended,
-        acceptance=acceptance,
-        fingerprint=fingerprint,
-    )
-
-
-def _fingerprint(rule: str, hit: Hit) -> str:
-    """Made of what survives retraining: never of numbers. Findings on a whole artifact differ by what they name."""
-    from hashlib import sha256
-
-    if hit.layer is not None:
-        place = f"layer {strip_wrappers(hit.layer)}"
-    else:
-        place = f"artifact {hit.value}" if isinstance(hit.value, str) else "artifact"
-    return sha256(f"{rule}\0{hit.part}\0{place}".encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -31,7 +31,7 @@ LEVELS = (
     ("terminal", "obstacles", "artifact_paths", "markdown_text"),
     ("torch_session", "onnx_session", "watching"),
     ("formats", "rules", "reports", "probes", "runners", "html", "sarif"),
-    ("settings", "baseline", "ledger", "verdicts", "targets", "measuring", "call_options"),
+    ("settings", "baseline", "ledger", "verdicts", "targets", "measuring", "rule_findings", "call_options"),
     ("result_lines", "artifact_state"),
     ("auditing",),
     ("streaming",),
