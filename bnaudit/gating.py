@@ -186,15 +186,8 @@ def _streamed(places: Sequence[Destination]) -> Path | None:
 def _gate_streaming(
     policy: Policy, targets: Targets, order: Order, accepted: tuple[Acceptance, ...], lines: Path
 ) -> int:
-    for option, wanted in (("--show-accepted", order.show_accepted), ("--all-layers", order.all_layers)):
-        if wanted:
-            what = "a file of results alone shows no layers and no findings"
-            raise UsageError(what, where=option, remedy="leave it out, or add a report, json=PATH")
+    _refuse_what_lines_lack(policy, targets, order, lines)
     settings_for = ArtifactSettings(policy, accepted)
-    if any(settings_for(path).layers for path in (None, *targets.paths)):
-        # Earlier results that hold are not tried on patterns again, and a mistyped one would hide all findings.
-        what = "a file of results alone is about all layers"
-        raise UsageError(what, where=f"--output jsonl={lines}", remedy="leave out `layers`, or add a report, json=PATH")
     matching = Matching(policy, accepted) if accepted or policy.has_entries else None
     with stdout_kept_clean(), ProgressBar() as bar:
         jobs = order.jobs or default_jobs(len(targets.paths))
@@ -213,3 +206,14 @@ def _gate_streaming(
     seen = view()
     write(console_text(lambda console: tally(console, done, str(lines)), seen.width, seen.color))
     return done.exit_code()
+
+
+def _refuse_what_lines_lack(policy: Policy, targets: Targets, order: Order, lines: Path) -> None:
+    for option, wanted in (("--show-accepted", order.show_accepted), ("--all-layers", order.all_layers)):
+        if wanted:
+            what = "a file of results alone shows no layers and no findings"
+            raise UsageError(what, where=option, remedy="leave it out, or add a report, json=PATH")
+    if any(policy.settings(path).layers for path in (None, *targets.paths)):
+        # Earlier results that hold are not tried on patterns again, and a mistyped one would hide all findings.
+        what = "a file of results alone is about all layers"
+        raise UsageError(what, where=f"--output jsonl={lines}", remedy="leave out `layers`, or add a report, json=PATH")

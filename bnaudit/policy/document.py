@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bnaudit.errors import UsageError
-from bnaudit.policy.place import written
+from bnaudit.policy.place import is_file, written
 
 OWN = "bnaudit.toml"
 SHARED = "pyproject.toml"
@@ -31,7 +31,7 @@ class Document(NamedTuple):
 def named(path: str) -> Document:
     """The settings in the file that --config names. Raises UsageError when it is not there or has none."""
     file = Path(path)
-    if not _is_file(file):
+    if not is_file(file):
         raise UsageError("there is no such settings file", where=f"--config {path}", remedy="check the path")
     found = _read(file, path)
     if found is None:
@@ -47,10 +47,10 @@ def nearest_above(start: Path) -> Document:
     """
     start = start.absolute()
     for folder in (start, *start.parents):
-        if os.path.lexists(folder / OWN) and not _is_file(folder / OWN):
+        if os.path.lexists(folder / OWN) and not is_file(folder / OWN):
             remedy = "make it one, or take it away"
             raise UsageError(f"{written(folder / OWN)} is no file that can be read", remedy=remedy)
-        files = [folder / name for name in (OWN, SHARED) if _is_file(folder / name)]
+        files = [folder / name for name in (OWN, SHARED) if is_file(folder / name)]
         found = [document for file in files if (document := _read(file, written(file))) is not None]
         if len(found) > 1:
             what = f"both {found[0].source} and {found[1].source} have settings"
@@ -125,10 +125,3 @@ def _text(file: Path, source: str) -> str:
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise UsageError(f"the settings cannot be read, {why}", where=source, remedy="check the file") from error
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:
-        return False

@@ -25,7 +25,7 @@ class Place(NamedTuple):
 
     def inside(self, name: str) -> Place:
         """The place of what a table holds under this name."""
-        return self._replace(text=f"{self.text}{'' if self.typed else '.'}{' ' * self.typed}{quoted(name)}")
+        return self._replace(text=f"{self.text}{' ' if self.typed else '.'}{quoted(name)}")
 
     def path(self, text: str) -> str:
         """A path that is written here, as it is reached from the working directory."""

@@ -16,7 +16,17 @@ from bnaudit.policy.artifact_paths import check_pattern, concerns, fits, is_patt
 from bnaudit.policy.document import Document, named, nearest_above
 from bnaudit.policy.keys import KEYS
 from bnaudit.policy.place import Place, is_file, written
-from bnaudit.policy.sections import LARGEST_GAP, TYPED, Given, Merged, Section, merged, sections_of, typed_section
+from bnaudit.policy.sections import (
+    ABOUT_A_MODEL,
+    LARGEST_GAP,
+    TYPED,
+    Given,
+    Merged,
+    Section,
+    merged,
+    sections_of,
+    typed_section,
+)
 from bnaudit.records import replace
 from bnaudit.results import Acceptance, Question
 from bnaudit.rules import rules
@@ -154,12 +164,11 @@ class Policy:
             above = everywhere if section in (self.top, self.typed) else (self.top, section, self.typed)
             if any("model" in each.values for each in above):
                 continue
-            for name in ("model-args", "part", "as-is"):
+            example = KEYS["model"].as_typed if section is self.typed else KEYS["model"].example
+            for name in ABOUT_A_MODEL:
                 if section.values.get(name):
-                    remedy = (
-                        f"give it with {KEYS['model'].as_typed if section is self.typed else KEYS['model'].example}"
-                    )
-                    section.places[name].refuse(f"`{name}` is about a model that is not given", remedy)
+                    what = f"`{name}` is about a model that is not given"
+                    section.places[name].refuse(what, f"give it with {example}")
 
 
 _SELECTING = ("select", "ignore")

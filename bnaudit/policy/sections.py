@@ -15,6 +15,8 @@ from bnaudit.policy.place import Place, quoted
 TYPED = "command line"
 LARGEST_GAP = "BN403.max_gap"
 """The limit that `max-gap` sets."""
+ABOUT_A_MODEL = ("model-args", "part", "as-is")
+"""Settings that mean nothing without `model`."""
 
 
 class Section(NamedTuple):
@@ -73,7 +75,7 @@ def merged(sections: Iterable[Section]) -> Merged:
     found: Merged = {}
     for rank, section in enumerate(sections):
         if section.values.get("static"):
-            for name in (*_ASKING, *_ABOUT_A_MODEL):
+            for name in (*_ASKING, *ABOUT_A_MODEL):
                 found.pop(name, None)
         elif any(section.values.get(name) for name in _ASKING):
             found.pop("static", None)
@@ -97,7 +99,6 @@ def _keep_one_largest_gap(found: Merged, rank: int) -> None:
 
 
 _ASKING = tuple(key.name for key in KEYS.values() if key.asks_to_run)
-_ABOUT_A_MODEL = ("model-args", "part", "as-is")
 
 
 def _section(pattern: str, values: object, place: Place) -> Section:
