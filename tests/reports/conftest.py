@@ -7,13 +7,21 @@ from typing import Any
 
 import pytest
 from builders import batch_norm, description, part
+from subjects import SAMPLES
 
+import bnaudit
 from bnaudit.auditing import conclude
 from bnaudit.description import Gap
 from bnaudit.results import Audit, Confidence, Finding, Question, Report, Severity, Unaudited
 from bnaudit.settings import Settings
 
 HOSTILE = "bn\x1b[2J\n\u202e[red]<b>"
+
+
+@pytest.fixture(scope="session")
+def samples() -> Report:
+    """The models of the project, run where they can be run."""
+    return bnaudit.audit(SAMPLES)
 
 
 @pytest.fixture

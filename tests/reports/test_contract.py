@@ -11,9 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain import plain
 from strategies import descriptions
-from subjects import SAMPLES
 
-import bnaudit
 from bnaudit.auditing import conclude
 from bnaudit.description import Description, Gap
 from bnaudit.errors import UsageError
@@ -128,7 +126,6 @@ def test_any_conclusion_becomes_text(renderer: Renderer, subject: Description, v
 
 
 @every_renderer
-def test_all_samples_at_once(renderer: Renderer) -> None:
-    report = bnaudit.audit(SAMPLES)
-    text = renderer.render(report, View(width=200))
-    assert all(Path(audit.artifact.path).name in text for audit in report.audits)
+def test_all_samples_at_once(renderer: Renderer, samples: Report) -> None:
+    text = renderer.render(samples, View(width=200))
+    assert all(Path(audit.artifact.path).name in text for audit in samples.audits)

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from report_endings import NAMES, RULES, audit, endings, many_layers
 from strategies import descriptions
 
-import bnaudit
 from bnaudit.auditing import conclude
 from bnaudit.description import Description
 from bnaudit.records import replace
@@ -94,14 +93,15 @@ def test_errors_come_first_then_warnings_then_notices() -> None:
         assert names == sorted(names)
 
 
-def test_no_more_annotations_of_a_level_than_github_shows_and_the_last_says_what_is_left() -> None:
-    report = bnaudit.audit("sample_models")
-    by_level = {name: titles(report, name) for name in ("error", "warning", "notice")}
+def test_no_more_annotations_of_a_level_than_github_shows_and_the_last_says_what_is_left(
+    samples: Report,
+) -> None:
+    by_level = {name: titles(samples, name) for name in ("error", "warning", "notice")}
     assert all(len(found) <= 10 for found in by_level.values())
     assert len(by_level["error"]) == 10 and by_level["error"][-1].startswith("bnaudit: ")
-    (last,) = (each for each in commands(report) if each.properties["title"] == by_level["error"][-1])
+    (last,) = (each for each in commands(samples) if each.properties["title"] == by_level["error"][-1])
     assert "more, see the log: BN" in last.message
-    assert {finding.rule for finding in report.findings} <= {word for word in log(report).split() if word[:2] == "BN"}
+    assert {finding.rule for finding in samples.findings} <= {word for word in log(samples).split() if word[:2] == "BN"}
 
 
 def test_one_rule_in_many_artifacts_is_one_annotation_where_there_is_no_room() -> None:

@@ -98,7 +98,7 @@ def test_a_finding_at_the_threshold_fails_with_the_words_of_the_terminal() -> No
 
 
 def test_a_finding_below_the_threshold_passes_and_is_shown() -> None:
-    below = replace(ENDINGS["findings"].audits[0])
+    (below,) = ENDINGS["findings"].audits
     notes = tuple(replace(each, severity=Severity.NOTE, fails=False) for each in below.findings)
     found = case(replace(ENDINGS["findings"], audits=(replace(below, findings=notes),)), "BN107")
     assert ending(found) == "passed" and "lowest running variance" in (found.findtext("system-out") or "")
