@@ -59,7 +59,7 @@ def _place(same: Sequence[Finding], names: Universe) -> Place:
         layers=patterns(same, names),
         times=len(same),
         message=same[0].message,
-        numbers=numbers(same).strip(" []"),
+        numbers=numbers(same),
         channels=_channels(same[0]) if len(same) == 1 else "",
     )
 

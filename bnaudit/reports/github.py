@@ -15,8 +15,8 @@ from bnaudit.obstacles import checks_not_run, obstacles
 from bnaudit.printable import printable
 from bnaudit.reports import Renderer, View
 from bnaudit.results import Audit, Finding, Report, Severity
-from bnaudit.terminal.amounts import counts, plural
-from bnaudit.terminal.exit_meaning import meaning, total
+from bnaudit.terminal.amounts import counts_text, plural
+from bnaudit.terminal.exit_meaning import last_line
 from bnaudit.terminal.finding_places import grouped, layer_names, places, standing
 
 MOST = 10
@@ -67,8 +67,7 @@ def _stated(report: Report) -> Iterator[_Annotation]:
 
 
 def _result(report: Report) -> str:
-    artifacts = plural(len(report.audits), "artifact")
-    return f"{artifacts}: {total(report)} · exit {report.exit_code()}: {meaning(report)}"
+    return f"{plural(len(report.audits), 'artifact')}: {last_line(report)}"
 
 
 def _annotation(group: _Group) -> _Annotation:
@@ -139,7 +138,7 @@ def _log(report: Report, view: View) -> Iterator[str]:
     """Everything in lines that the runner takes for no command, folded in the log."""
     yield "::group::bnaudit: every artifact"
     for audit in report.audits:
-        found = ", ".join(counted for _, counted in counts(audit.open_findings)) or "no findings"
+        found = counts_text(audit.open_findings) or "no findings"
         said = ", ".join(f"{verdict.question.value} {verdict.outcome.value}" for verdict in audit.verdicts)
         yield _plain(f"{printable(audit.artifact.path)}: {found}; {said}")
         shown = audit.findings if view.show_accepted else audit.open_findings

@@ -15,7 +15,7 @@ from bnaudit.obstacles import required_text
 from bnaudit.printable import printable
 from bnaudit.reports import Renderer, View
 from bnaudit.results import Audit, Finding, Outcome, Report, Unaudited, Unmatched, Verdict
-from bnaudit.terminal.finding_places import grouped, layer_names, places, standing
+from bnaudit.terminal.finding_places import grouped, layer_names, places, qualifiers, standing
 
 
 class _Case(NamedTuple):
@@ -144,9 +144,8 @@ def _lines(found: Iterable[Finding], names: Universe) -> str:
     lines = []
     for members in grouped(found):
         first = members[0]
-        about = [first.severity.label, *(["intended"] if first.intended else [])]
-        about += [f"{first.confidence.label} confidence"] if first.confidence.label != "high" else []
-        lines.append(f"{', '.join(about)}{': ' + standing(first) if standing(first) else ''}")
+        about = ", ".join([first.severity.label, *qualifiers(first)])
+        lines.append(f"{about}: {standing(first)}" if standing(first) else about)
         lines += [f"  {place.line}" for place in places(members, names)]
         lines.append(f"  → {printable(first.advice)}")
     return "\n".join(lines)

@@ -6,16 +6,16 @@ comment: what does not fit is left out from the least needed on, and the last li
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from bnaudit.markdown_text import cell, cell_code, code, html_code, prose
 from bnaudit.obstacles import Kind, checks_not_run, obstacles
 from bnaudit.reports import Renderer, View
 from bnaudit.results import Audit, Finding, LedgerRow, Outcome, Question, Report, Severity, Verdict
-from bnaudit.terminal.amounts import counts, plural, seconds_text, share, span
-from bnaudit.terminal.exit_meaning import meaning, open_findings, result, total
-from bnaudit.terminal.finding_places import Place, grouped, layer_names, places, standing
+from bnaudit.terminal.amounts import counts_text, plural, seconds_text, share, span
+from bnaudit.terminal.exit_meaning import last_line, result
+from bnaudit.terminal.finding_places import Place, grouped, layer_names, places, qualifiers, standing
 
 MARKER = "<!-- bnaudit -->"
 LONGEST = 65_536
@@ -64,9 +64,7 @@ def _fitting(sections: Sequence[_Section], room: int) -> set[int]:
 
 
 def _heading(report: Report) -> list[str]:
-    number = report.exit_code()
-    artifacts = plural(len(report.audits), "artifact")
-    said = f"{artifacts}: {total(report)} · exit {number}: {prose(meaning(report))}"
+    said = f"{plural(len(report.audits), 'artifact')}: {prose(last_line(report))}"
     return [f"## bnaudit: {result(report).value}", "", said]
 
 
@@ -75,8 +73,7 @@ def _sections(report: Report) -> Iterator[_Section]:
     found = obstacles(report)
     for each in found:
         if each.severity > Severity.NOTE:
-            word = "error" if each.severity is Severity.ERROR else "warning"
-            yield _Section(f"**{word}** {each.kind.words}: {prose(each.text)}", "errors", 0)
+            yield _Section(f"**{each.severity.label}** {each.kind.words}: {prose(each.text)}", "errors", 0)
     for audit in report.audits:
         yield from _findings(audit, len(report.audits) == 1)
     yield from _notes(report)
@@ -111,7 +108,7 @@ def _table(audits: Sequence[Audit]) -> Iterator[_Section]:
 
 def _row(audit: Audit) -> str:
     verdicts = {verdict.question: _outcome(verdict, audit) for verdict in audit.verdicts}
-    found = ", ".join(counted for _, counted in counts(audit.open_findings)) or "nothing"
+    found = counts_text(audit.open_findings) or "nothing"
     cells = [cell_code(audit.artifact.path), *(verdicts.get(question, "") for question in Question), found]
     return f"| {' | '.join(cells)} |"
 
@@ -126,14 +123,13 @@ def _outcome(verdict: Verdict, audit: Audit) -> str:
 def _findings(audit: Audit, alone: bool) -> Iterator[_Section]:
     worst = [finding for finding in audit.open_findings if finding.severity > Severity.NOTE]
     reasons = [f"- {v.outcome.value}: {v.question.claim}{_why(v)}" for v in audit.verdicts] if alone else []
-    run = _run(audit)
     if not worst and not reasons:
         return
-    names = layer_names(audit)
+    run = _run(audit)
     blocks = [f"### {code(audit.artifact.path)}"]
     blocks += ["\n".join(reasons)] if reasons else []
     blocks += [run] if run else []
-    blocks += ["\n".join(_group(members, places(members, names))) for members in grouped(worst)]
+    blocks += _groups(audit, worst)
     failing = any(finding.severity is Severity.ERROR for finding in worst)
     yield _Section("\n\n".join(blocks), "findings of artifacts", 1 if failing else 2)
 
@@ -152,21 +148,24 @@ def _run(audit: Audit) -> str:
     return f"run: {prose(run.runner)} · {inputs} · {forwards}, {seconds_text(run.seconds)}"
 
 
-def _group(members: Sequence[Finding], found: Sequence[Place]) -> list[str]:
-    first = members[0]
-    about = ["intended"] if first.intended else []
-    about += [f"{first.confidence.label} confidence"] if first.confidence.label != "high" else []
+def _groups(audit: Audit, findings: Iterable[Finding]) -> list[str]:
+    names = layer_names(audit)
+    return [_group(members[0], places(members, names)) for members in grouped(findings)]
+
+
+def _group(first: Finding, found: Sequence[Place]) -> str:
     stands = [prose(standing(first))] if standing(first) else []
-    said = f" ({'; '.join([*about, *stands])})" if about or stands else ""
+    about = "; ".join([*qualifiers(first), *stands])
+    said = f" ({about})" if about else ""
     lines = [f"**{first.severity.label} {first.rule}** {prose(first.name)}{said}", ""]
     lines += [f"- {_place(place)}" for place in found[:_PLACES]]
     if len(found) > _PLACES:
         lines.append(f"- and {len(found) - _PLACES} more")
-    return [*lines, "", f"→ {prose(first.advice)}"]
+    return "\n".join([*lines, "", f"→ {prose(first.advice)}"])
 
 
 def _place(place: Place) -> str:
-    said = prose(place.message) + (f" ({place.numbers.strip(' []')})" if place.numbers else "")
+    said = prose(place.message) + (f" ({place.numbers})" if place.numbers else "")
     times = f" ×{place.times}" if place.times > 1 else ""
     return f"{code(place.where)}{times} — {said}" if place.where else said
 
@@ -176,28 +175,29 @@ def _folded(title: str, blocks: Iterable[str]) -> str:
 
 
 def _notes(report: Report) -> Iterator[_Section]:
-    found: list[str] = []
-    for audit in report.audits:
-        notes = [finding for finding in audit.open_findings if finding.severity is Severity.NOTE]
-        names = layer_names(audit)
-        for members in grouped(notes):
-            found += [f"{code(audit.artifact.path)}", "\n".join(_group(members, places(members, names)))]
-    if found:
-        (_, counted), *_ = reversed(counts(open_findings(report)))
-        yield _Section(_folded(counted, found), "the notes", 3)
+    notes = [finding for finding in report.findings if _is_open_note(finding)]
+    if notes:
+        yield _Section(_folded(counts_text(notes), _listed(report, _is_open_note)), "the notes", 3)
+
+
+def _is_open_note(finding: Finding) -> bool:
+    return finding.severity is Severity.NOTE and not finding.accepted
 
 
 def _accepted(report: Report) -> Iterator[_Section]:
-    found: list[str] = []
-    number = 0
+    accepted = [finding for finding in report.findings if finding.accepted]
+    if accepted:
+        listed = _listed(report, lambda finding: finding.accepted)
+        yield _Section(_folded(plural(len(accepted), "accepted finding"), listed), "the accepted findings", 3)
+
+
+def _listed(report: Report, chosen: Callable[[Finding], bool]) -> list[str]:
+    """The findings that are chosen, each group below the path of its artifact."""
+    blocks: list[str] = []
     for audit in report.audits:
-        accepted = [finding for finding in audit.findings if finding.accepted]
-        number += len(accepted)
-        names = layer_names(audit)
-        for members in grouped(accepted):
-            found += [f"{code(audit.artifact.path)}", "\n".join(_group(members, places(members, names)))]
-    if found:
-        yield _Section(_folded(plural(number, "accepted finding"), found), "the accepted findings", 3)
+        for group in _groups(audit, filter(chosen, audit.findings)):
+            blocks += [code(audit.artifact.path), group]
+    return blocks
 
 
 def _ledger(audit: Audit) -> Iterator[_Section]:

@@ -72,7 +72,7 @@ def _message(finding: Finding) -> str:
     # The first sentence stands alone where there is little room: place, what, number.
     place = _full_name(finding)
     first = f"{place}: {finding.message}" if place else finding.message
-    found = numbers([finding]).strip(" []")
+    found = numbers([finding])
     sentences = [f"{first} ({found})" if found else first]
     if finding.intended:
         sentences.append("The settings intend it")

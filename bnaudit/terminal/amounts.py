@@ -12,7 +12,7 @@ def number(value: float | int | str) -> str:
     """A number in the fewest digits that tell it: 4 significant ones, thousands separated."""
     if isinstance(value, str):
         return printable(value)
-    if isinstance(value, int) or (value == int(value) if abs(value) < 1e15 else False):
+    if isinstance(value, int) or (abs(value) < 1e15 and value == int(value)):
         return f"{int(value):,}"
     return f"{value:.4g}"
 
@@ -57,11 +57,16 @@ def plural(count: int, noun: str) -> str:
 
 def counts(findings: Iterable[Finding]) -> list[tuple[Severity, str]]:
     """How many there are of each severity, worst first, severities without any left out."""
-    counts = []
+    found_of = []
     for severity in reversed(Severity):
         found = [finding for finding in findings if finding.severity is severity]
         # A note on 50 layers is one thing worth knowing; an error on 50 layers is 50 layers to mend.
         number_found = len({f.rule for f in found}) if severity is Severity.NOTE else len(found)
         if number_found:
-            counts.append((severity, plural(number_found, severity.label)))
-    return counts
+            found_of.append((severity, plural(number_found, severity.label)))
+    return found_of
+
+
+def counts_text(findings: Iterable[Finding]) -> str:
+    """`2 errors, 1 note`, "" without findings."""
+    return ", ".join(amount for _, amount in counts(findings))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 
 from bnaudit.records import replace
-from bnaudit.results import Audit, Finding, Outcome, Report, Severity
-from bnaudit.terminal.amounts import counts, plural
+from bnaudit.results import Audit, Outcome, Report, Severity
+from bnaudit.terminal.amounts import counts_text, plural
 
 
 class Result(str, Enum):
@@ -37,9 +37,15 @@ def result(report: Report) -> Result:
 
 def total(report: Report) -> str:
     """`1 error, 2 notes, 3 accepted`: what was found in all."""
-    found = ", ".join(counted for _, counted in counts(open_findings(report))) or "no findings"
-    accepted = len(report.findings) - len(open_findings(report))
+    still_open = [finding for finding in report.findings if not finding.accepted]
+    found = counts_text(still_open) or "no findings"
+    accepted = len(report.findings) - len(still_open)
     return f"{found}, {accepted} accepted" if accepted else found
+
+
+def last_line(report: Report) -> str:
+    """What was found in all, the exit code and its meaning."""
+    return f"{total(report)} · exit {report.exit_code()}: {meaning(report)}"
 
 
 def meaning(report: Report) -> str:
@@ -49,11 +55,6 @@ def meaning(report: Report) -> str:
         excused = "for information only, --exit-zero"
         return excused if _is_excused(report) else f"nothing at or above {_threshold(report)}"
     return {1: _found, 2: _broken, 3: _undecided, 130: _interrupted}[code](report)
-
-
-def open_findings(report: Report) -> list[Finding]:
-    """All findings of all artifacts that nobody accepted."""
-    return [finding for audit in report.audits for finding in audit.open_findings]
 
 
 def _found(report: Report) -> str:

@@ -13,7 +13,17 @@ from bnaudit.obstacles import failure_text
 from bnaudit.printable import printable
 from bnaudit.results import Audit, Finding, Severity
 from bnaudit.terminal.amounts import plural
-from bnaudit.terminal.finding_places import Place, grouped, layer_names, numbers, patterns, places, standing
+from bnaudit.terminal.finding_places import (
+    Place,
+    bracketed,
+    grouped,
+    layer_names,
+    numbers,
+    patterns,
+    places,
+    qualifiers,
+    standing,
+)
 from bnaudit.terminal.skipped_checks import skipped_checks
 from bnaudit.terminal.styles import SEVERITY_STYLES
 
@@ -27,11 +37,10 @@ def findings(
     """Print the findings, the number of those accepted or themselves too, and what broke or did not run."""
     names = layer_names(audit)
     shown = audit.findings if show_accepted else audit.open_findings
-    notes = []
-    for members in grouped(shown):
-        if members[0].severity is Severity.NOTE and not in_full:
-            notes.append(members)
-        else:
+    groups = grouped(shown)
+    notes = [] if in_full else [members for members in groups if members[0].severity is Severity.NOTE]
+    for members in groups:
+        if in_full or members[0].severity > Severity.NOTE:
             _group(console, members, names, in_full)
     for members in notes:
         _note_line(console, members, names)
@@ -50,10 +59,8 @@ def _group(console: Console, members: Sequence[Finding], names: Universe, in_ful
     title = Text(first.severity.label, style=SEVERITY_STYLES[first.severity])
     title.append(f" {first.rule} ", style="bold")
     title.append(first.name)
-    if first.intended:
-        title.append("  (intended)", style="dim")
-    if first.confidence.label != "high":
-        title.append(f"  ({first.confidence.label} confidence)", style="dim")
+    for each in qualifiers(first):
+        title.append(f"  ({each})", style="dim")
     console.print(title)
     if stands := standing(first):
         console.print(Padding(Text(stands, style="dim" if first.accepted else ""), (0, 0, 0, 2)))
@@ -75,7 +82,7 @@ def _place(place: Place) -> Text:
         line.append(place.where, style="bold")
         line.append(f" ×{place.times}  " if place.times > 1 else "  ")
     line.append(place.message)
-    return line.append(place.numbers, style="dim")
+    return line.append(bracketed(place.numbers), style="dim")
 
 
 def _note_line(console: Console, members: Sequence[Finding], names: Universe) -> None:
@@ -86,6 +93,6 @@ def _note_line(console: Console, members: Sequence[Finding], names: Universe) ->
     if place := patterns(members, names):
         layers = sum(finding.layer is not None for finding in members)
         line.append(f" in {layers} layers" if len(place) > 30 else f" in {place}")
-    line.append(f": {printable(first.message)}{numbers(members)}")
+    line.append(f": {printable(first.message)}{bracketed(numbers(members))}")
     line.truncate(console.width, overflow="ellipsis")
     console.print(line)

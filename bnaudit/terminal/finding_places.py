@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bnaudit.name_patterns import Universe, compress
 from bnaudit.printable import printable
-from bnaudit.results import Audit, Finding
+from bnaudit.results import Audit, Confidence, Finding
 from bnaudit.terminal.amounts import number
 
 
@@ -20,13 +20,14 @@ class Place(NamedTuple):
     """Findings that it stands for."""
     message: str
     numbers: str
-    """` [3 … 12, limit 1]`, or ""."""
+    """`3 … 12, limit 1`, or ""."""
 
     @property
     def line(self) -> str:
         """`bn{1,2} ×2  mean is 0 [3, limit 1]`."""
         times = f" ×{self.times}" if self.times > 1 else ""
-        return f"{self.where}{times}  {self.message}{self.numbers}" if self.where else self.message + self.numbers
+        said = self.message + bracketed(self.numbers)
+        return f"{self.where}{times}  {said}" if self.where else said
 
 
 def layer_names(audit: Audit) -> Universe:
@@ -50,6 +51,13 @@ def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
         )
         groups.setdefault(kind, []).append(finding)
     return list(groups.values())
+
+
+def qualifiers(finding: Finding) -> list[str]:
+    """What tempers it: `intended`, `medium confidence`; none for most."""
+    intended = ["intended"] if finding.intended else []
+    sure = finding.confidence is Confidence.HIGH
+    return intended if sure else [*intended, f"{finding.confidence.label} confidence"]
 
 
 def standing(finding: Finding) -> str:
@@ -88,7 +96,7 @@ def patterns(findings: Iterable[Finding], names: Universe) -> str:
 
 
 def numbers(findings: Sequence[Finding]) -> str:
-    """The numbers found and their limit in brackets, after a space; "" where the message has them."""
+    """The numbers found and their limit, `3 … 12, limit 1`; "" where the message has them."""
     # Words among the values repeat the message; they are for programs. So are counts of what it lists.
     values = [finding.value for finding in findings if isinstance(finding.value, (int, float))]
     limits = {finding.limit for finding in findings if isinstance(finding.limit, (int, float))}
@@ -98,7 +106,12 @@ def numbers(findings: Sequence[Finding]) -> str:
     low, high = min(values), max(values)
     shown = number(low) if low == high or low != low else f"{number(low)} … {number(high)}"
     limit = f", limit {number(limits.pop())}" if len(limits) == 1 else ""
-    return f" [{shown}{limit}]"
+    return shown + limit
+
+
+def bracketed(numbers: str) -> str:
+    """` [3 … 12, limit 1]`, to stand behind a message; "" without numbers."""
+    return f" [{numbers}]" if numbers else ""
 
 
 def part_names(parts: Sequence[str], universe: Sequence[str]) -> str:

@@ -12,7 +12,6 @@ from rich.text import Text
 from bnaudit.printable import printable
 from bnaudit.results import Outcome, Question, Report
 from bnaudit.terminal.amounts import counts, plural
-from bnaudit.terminal.exit_meaning import meaning, total
 from bnaudit.terminal.styles import OUTCOME_STYLES, SEVERITY_STYLES
 
 _SIGNS = {Outcome.PASSED: "+", Outcome.FAILED: "-", Outcome.INCONCLUSIVE: "?", Outcome.NOT_CHECKED: "."}
@@ -66,10 +65,3 @@ def shared_folder(report: Report) -> str:
 def below(path: str, folder: str) -> str:
     """The path without the folder in front, where it is in it."""
     return str(Path(path).relative_to(folder)) if folder and Path(path).is_relative_to(folder) else path
-
-
-def last_line(console: Console, report: Report) -> None:
-    """Print what was found in all and the exit code with its meaning."""
-    code = report.exit_code()
-    line = Text(f"{total(report)} · exit {code}: {meaning(report)}", style="bold" if code else "")
-    console.print(line)

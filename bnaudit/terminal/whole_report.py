@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from rich.console import Console
+from rich.text import Text
 
 from bnaudit.results import Audit, Report, Severity
+from bnaudit.terminal.exit_meaning import last_line
 from bnaudit.terminal.finding_groups import findings
 from bnaudit.terminal.ledger_table import ledger
 from bnaudit.terminal.run_lines import run_lines
 from bnaudit.terminal.skipped_checks import skipped_everywhere
-from bnaudit.terminal.summary import last_line, other_files, summary
+from bnaudit.terminal.summary import other_files, summary
 from bnaudit.terminal.unmatched_lines import unmatched_lines
 from bnaudit.terminal.verdict_lines import alarms, heading, required_open, verdicts
 
@@ -28,7 +30,7 @@ def whole_report(console: Console, report: Report, in_full: bool, show_accepted:
     if not whole:
         skipped_everywhere(console, report)
     unmatched_lines(console, report.unmatched)
-    last_line(console, report)
+    console.print(Text(last_line(report), style="bold" if report.exit_code() else ""))
 
 
 def is_notable(audit: Audit) -> bool:
