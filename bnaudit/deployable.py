@@ -18,7 +18,7 @@ from bnaudit.settings import Settings
 from bnaudit.terminal.exit_meaning import meaning
 
 REQUIRED = (Question.BUFFERS, Question.EVAL_MODE, Question.NEIGHBOURS)
-WIDTH = 80
+_WIDTH = 80
 _IN_PYTHON = {
     "--model file.py:factory": "model=factory",
     "--inputs": "inputs=…",
@@ -36,7 +36,7 @@ class NotDeployableError(AssertionError):
 
     def __init__(self, report: Report) -> None:
         self.report = report
-        super().__init__(failure_text(report))
+        super().__init__(_failure_text(report))
 
 
 def assert_deployable(
@@ -85,12 +85,12 @@ def _refuse_what_fits_nothing(report: Report, patterns: Iterable[str]) -> None:
             raise UsageError(what, remedy=nearest(pattern, names, "check the pattern"))
 
 
-def failure_text(report: Report) -> str:
+def _failure_text(report: Report) -> str:
     """Why it does not pass, what each required verdict lacks to be decided, the report; 80 columns, no styles."""
     lines = [f"not deployable: {meaning(report)}"]
     for entry in report.audits:
         lines += _folded(_lacking(entry), entry.artifact.path if len(report.audits) > 1 else "")
-    return "\n".join([*lines, "", renderer("terminal").render(report, View(width=WIDTH)).rstrip("\n")])
+    return "\n".join([*lines, "", renderer("terminal").render(report, View(width=_WIDTH)).rstrip("\n")])
 
 
 def _lacking(entry: Audit) -> Mapping[str, Sequence[str]]:
@@ -111,4 +111,4 @@ def _folded(lacking: Mapping[str, Sequence[str]], where: str) -> list[str]:
 
     of = f" of {where}" if where else ""
     lines = [printable(f"{', '.join(names)}{of} {what}") for what, names in lacking.items()]
-    return [piece for line in lines for piece in wrap(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False)]
+    return [piece for line in lines for piece in wrap(line, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)]

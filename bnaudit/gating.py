@@ -29,6 +29,7 @@ from bnaudit.report_files import (
 from bnaudit.results import Acceptance, Report
 from bnaudit.streaming import stream
 from bnaudit.targets import Targets, expand
+from bnaudit.terminal.amounts import plural
 from bnaudit.terminal.console_text import console_text
 from bnaudit.terminal.tally import tally
 from bnaudit.worker_pool import default_jobs
@@ -124,12 +125,11 @@ def _before(path: Path, overwrite: bool) -> tuple[Acceptance, ...]:
 
 def _tell_baseline(report: Report, path: Path) -> None:
     failing = [(finding.artifact, finding.fingerprint) for audit in report.audits for finding in failing_now(audit)]
-    found, artifacts = len(set(failing)), len({artifact for artifact, _ in failing})
+    found, artifacts = plural(len(set(failing)), "finding"), len({artifact for artifact, _ in failing})
+    file = printable(str(path))
     write(
-        f"accepted {found} {'finding' if found == 1 else 'findings'} in "
-        f"{artifacts} of {len(report.audits)} {'artifact' if len(report.audits) == 1 else 'artifacts'}: "
-        f"{printable(str(path))}\n"
-        f"use it with `bnaudit gate --baseline {printable(str(path))}`, or `baseline` in the settings\n"
+        f"accepted {found} in {artifacts} of {plural(len(report.audits), 'artifact')}: {file}\n"
+        f"use it with `bnaudit gate --baseline {file}`, or `baseline` in the settings\n"
     )
 
 

@@ -13,6 +13,7 @@ from bnaudit.proposal.artifact_groups import groups
 from bnaudit.proposal.factories import factories
 from bnaudit.proposal.folder_search import Findings, search
 from bnaudit.proposal.settings_text import settings_text
+from bnaudit.terminal.amounts import plural
 
 
 def write_first_settings(folder: Path, output: Path) -> str:
@@ -56,13 +57,13 @@ def _is_found(output: Path) -> bool:
 
 
 def _told(found: Findings, sections: int, output: Path) -> str:
-    models = len(found.models)
-    read = f"{models} {'model' if models == 1 else 'models'} in {sections} {'section' if sections == 1 else 'sections'}"
-    lines = [f"wrote {printable(str(output))}: {read}"]
+    written = printable(str(output))
+    lines = [f"wrote {written}: {plural(len(found.models), 'model')} in {plural(sections, 'section')}"]
     if found.refused:
-        lines.append(f"{len(found.refused)} files look like models and cannot be audited, see `exclude` in it")
-    option = "" if _is_found(output) else f" --config {printable(str(output))}"
-    if models:
+        looks = "looks like a model" if len(found.refused) == 1 else "look like models"
+        lines.append(f"{plural(len(found.refused), 'file')} {looks} and cannot be audited, see `exclude` in it")
+    option = "" if _is_found(output) else f" --config {written}"
+    if found.models:
         lines.append("fill in what its comments ask for, then")
         lines.append(f"  bnaudit gate{option} --show-settings    # what is in force")
         lines.append(f"  bnaudit gate{option}                    # audit")

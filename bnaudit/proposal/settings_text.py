@@ -13,6 +13,7 @@ from bnaudit.printable import printable
 from bnaudit.proposal.artifact_groups import Group, below, carriers, kinds
 from bnaudit.proposal.factories import Factory, best
 from bnaudit.proposal.folder_search import Findings
+from bnaudit.terminal.amounts import plural
 
 _TOP = ("require", "max-gap", "select", "ignore", "severity", "limits", "intended", "baseline")
 """Keys that are explained and left to the user."""
@@ -29,7 +30,7 @@ def settings_text(found: Findings, groups: Sequence[Group], factories: Sequence[
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def audited_paths(found: Findings, root: Path) -> tuple[str, ...]:
+def _audited_paths(found: Findings, root: Path) -> tuple[str, ...]:
     """The folders that hold the models, so that new ones are met too; patterns of those in the searched folder."""
     paths: dict[str, None] = {}
     for model in found.models:
@@ -47,7 +48,7 @@ def _head(found: Findings, root: Path) -> Iterator[str]:
     yield "# What `bnaudit gate` demands of the models here, written by `bnaudit init`."
     yield "# `bnaudit gate --show-settings` lists every setting, `bnaudit rules` every rule."
     yield ""
-    paths = audited_paths(found, root)
+    paths = _audited_paths(found, root)
     yield f"# {KEYS['paths'].what}"
     if paths:
         yield f"paths = [{', '.join(map(basic_string, paths))}]"
@@ -65,7 +66,8 @@ def _left_out(found: Findings, root: Path) -> Iterator[str]:
         names = ", ".join(basic_string(below(each.path, root)) for each in found.refused[:10])
         yield f"# exclude = [{names}]{more}"
     if found.unread:
-        yield f"# {len(found.unread)} more files were not looked into, e.g. {_comment(below(found.unread[0], root))}"
+        first = _comment(below(found.unread[0], root))
+        yield f"# Not looked into: {plural(len(found.unread), 'more file')}, e.g. {first}"
     if not found.complete:
         yield "# This folder is too large to look through; there may be more models."
 
@@ -105,8 +107,9 @@ def _about(description: Description) -> str:
 
 
 def _counted(kind: str, number: int) -> str:
-    norms = "norms" if number > 1 else "norm"
-    return f"{number} {norms} of unknown kind" if kind == NormKind.UNKNOWN.value else f"{number} {kind} {norms}"
+    if kind == NormKind.UNKNOWN.value:
+        return f"{plural(number, 'norm')} of unknown kind"
+    return plural(number, f"{kind} norm")
 
 
 def _needed(group: Group, factories: Sequence[Factory], root: Path) -> Iterator[str]:

@@ -153,6 +153,7 @@ def test_what_cannot_be_audited_is_said(folder: Path) -> None:
     text = written(folder)
     assert "#   weights/broken.pt: " in text
     assert '# exclude = ["weights/broken.pt"]' in text
+    assert "1 file looks like a model and cannot be audited" in write_first_settings(Path(), Path("second.toml"))
     assert gate(Order(outputs=("json=out.json",))) == 2
     (folder / "bnaudit.toml").write_text(text.replace("# exclude", "exclude"), encoding="utf-8")
     assert gate(Order(outputs=("json=out.json",))) == 0
