@@ -267,10 +267,9 @@ class Audit(Record, eq=False):
     def looked(self) -> bool:
         """Whether anything was checked: there is a model, and not all that may be norm layers is unread."""
         layers = [layer for _, layer in self.description.layers]
+        tensors = [tensor for layer in layers for tensor in layer.tensors]
         if layers:
-            return any(not tensor.unread for layer in layers for tensor in layer.tensors) or not any(
-                layer.tensors for layer in layers
-            )
+            return not tensors or not all(tensor.unread for tensor in tensors)
         return bool(self.description.parts) and not any(gap.hides_norms for gap in self.gaps)
 
 

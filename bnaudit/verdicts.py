@@ -75,9 +75,7 @@ def _verdict(
         return Verdict(question=question, outcome=Outcome.INCONCLUSIVE, reason="; ".join(open_points))
     if outcome is Outcome.PASSED:
         withheld = _withheld(question, description, unselected) or _cut_short(question, unfinished)
-        outcome, reason, needs = withheld or (outcome, reason, needs)
-    if outcome is Outcome.PASSED and excused:
-        reason = _excuse(excused)
+        outcome, reason, needs = withheld or (outcome, _excuse(excused) or reason, needs)
     return Verdict(question=question, outcome=outcome, reason=reason, needs=needs)
 
 
@@ -93,7 +91,7 @@ def _accepted_leaks(question: Question, findings: Sequence[Finding]) -> list[Fin
 
 
 def _excuse(findings: Sequence[Finding]) -> str:
-    """What passes only because the settings mean it, or the user accepts it."""
+    """What passes only because the settings mean it, or the user accepts it; "" for nothing."""
     kinds = {"intended": [f for f in findings if f.intended], "accepted": [f for f in findings if not f.intended]}
     return "; ".join(f"except as {word}: {_by_rule(about)}" for word, about in kinds.items() if about)
 
