@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 
@@ -83,7 +83,7 @@ def _entries(folder: Path, depth: int | None = None) -> Iterator[str]:
                 yield f"{os.path.relpath(here, folder)}\0{name}\0{found.st_size}\0{found.st_mtime_ns}"
 
 
-def _digest(texts: Iterator[str] | tuple[str, ...]) -> str:
+def _digest(texts: Iterable[str]) -> str:
     total = blake2b(digest_size=16)
     for text in texts:
         total.update(text.encode("utf-8", "surrogatepass") + b"\0")

@@ -57,7 +57,6 @@ class ResultLines:
                 return cls(path, path.open("ab"))
             if not path.is_file():
                 raise UsageError(f"{path} is no file, nothing can be resumed", remedy="leave out --resume")
-            _check(path)
             kept, length = _chosen(path, choose)
             if sum(end - start for start, end in kept) != length:
                 _rewrite(path.resolve(), kept)
@@ -85,16 +84,6 @@ class ResultLines:
             raise _unwritable(self._path, error) from error
 
 
-def _check(path: Path) -> None:
-    """Raises UsageError unless every whole line is a result, and without any the rest begins like one."""
-    with path.open("rb") as file:
-        if not sum(1 for _ in _lines(file, path)):
-            file.seek(0)
-            first = file.read(len(_BEGINNING))
-            if first != _BEGINNING[: len(first)]:
-                raise _other(path, 1)
-
-
 def _chosen(path: Path, choose: Callable[[Iterable[Line]], list[bool]]) -> tuple[list[tuple[int, int]], int]:
     """Where the lines that are kept start and end, and the length of all."""
     places: list[tuple[int, int]] = []
@@ -111,7 +100,10 @@ def _chosen(path: Path, choose: Callable[[Iterable[Line]], list[bool]]) -> tuple
 
 
 def _lines(file: BinaryIO, path: Path) -> Iterator[tuple[int, int, Line]]:
-    """Each whole line with where it starts and ends; what follows the last line end was cut off and is passed over."""
+    """Each whole line with where it starts and ends; what follows the last line end was cut off and is passed over.
+
+    Raises UsageError for a line that is no result; without any whole line, for a beginning that is not a result's.
+    """
     start = number = 0
     while (text := file.readline(_LONGEST)).endswith(b"\n"):
         number += 1
@@ -120,6 +112,9 @@ def _lines(file: BinaryIO, path: Path) -> Iterator[tuple[int, int, Line]]:
             raise _other(path, number)
         yield start, start + len(text), line
         start += len(text)
+    beginning = text[: len(_BEGINNING)]
+    if not number and not _BEGINNING.startswith(beginning):
+        raise _other(path, 1)
 
 
 def _parsed(text: bytes) -> Line | None:

@@ -48,7 +48,7 @@ def stream(
     """
     begin = time.monotonic()
     tally = Tally(exit_zero=exit_zero)
-    orders = _Orders(settings_for, keeps=look is not None)
+    orders = _Orders(settings_for)
     work = {str(path): Piece(path, orders.of(path)) for path in targets.paths}
     earlier = _Earlier(work, tally, destination)
     opened = ResultLines.resumed(destination, earlier.choose) if resume else ResultLines.new(destination)
@@ -70,16 +70,13 @@ class _Order(NamedTuple):
 
     settings: Settings
     digest: str
-    keeps: bool
-    """Whether the result itself is wanted, too, besides its line."""
 
 
 class _Orders:
     """The settings for each path with their digests; one object for all paths with the same settings."""
 
-    def __init__(self, settings_for: Callable[[Path], Settings], keeps: bool) -> None:
+    def __init__(self, settings_for: Callable[[Path], Settings]) -> None:
         self._settings_for = settings_for
-        self._keeps = keeps
         self._orders: dict[int, _Order] = {}
 
     def of(self, path: Path) -> _Order:
@@ -87,7 +84,7 @@ class _Orders:
         if id(settings) not in self._orders:
             rule_names(settings)  # a rule that does not exist is told before anything is written
             # The order keeps the settings alive, and so their id from standing for others.
-            self._orders[id(settings)] = _Order(settings, settings_digest(settings), self._keeps)
+            self._orders[id(settings)] = _Order(settings, settings_digest(settings))
         return self._orders[id(settings)]
 
 
@@ -171,7 +168,7 @@ def _audit(
     look: Callable[[Audit | Unaudited], None] | None,
 ) -> None:
     jobs = usable_jobs(jobs, [piece.context.settings for piece in work])
-    task = partial(_examined, progress=progress if jobs == 1 else Silent())
+    task = partial(_examined, keeps=look is not None, progress=progress if jobs == 1 else Silent())
     with closing(results(task, work, jobs, _died, progress.artifact)) as each:
         for position, done in each:
             if done.interrupted:
@@ -191,20 +188,21 @@ def _enter(done: _Done, lines: ResultLines, tally: Tally, look: Callable[[Audit 
         look(done.entry)
 
 
-def _examined(path: Path, order: _Order, progress: Progress) -> _Done:
+def _examined(path: Path, order: _Order, keeps: bool, progress: Progress) -> _Done:
     before = state(path, order.digest)  # what is changed meanwhile is audited again
     examined = examine(path, order.settings, progress)
     entry = examined.entry
     if before is not None and not before.folder and isinstance(entry, Audit) and entry.artifact.size != before.size:
         before = replace(before, folder=neighbours(path))
-    return _done(examined, before, order.keeps)
+    return _done(examined, before, keeps)
 
 
 def _died(path: Path, how: str) -> _Done:
     return _done(process_died(path, how), None, keeps=True)
 
 
-def _done(examined: Examined, holds_for: HoldsFor | None, keeps: bool = False) -> _Done:
+def _done(examined: Examined, holds_for: HoldsFor | None, keeps: bool) -> _Done:
+    """keeps: whether the result itself is wanted, too, besides its line."""
     line = artifact_object(examined.entry, holds_for)
     entry = _without_values(examined.entry) if keeps else None
     return _Done(line_of(line), counted(line), examined.no_model, examined.interrupted, entry)

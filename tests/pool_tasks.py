@@ -86,10 +86,10 @@ def with_children(subject: int, _: object) -> int | None:
     return child.exitcode
 
 
-def dying_at_3(path: Path, order: Any, progress: Any) -> Any:
+def dying_at_3(path: Path, order: Any, **options: Any) -> Any:
     """Audit a file, but die at that of one name."""
     from bnaudit.streaming import _examined
 
     if path.name == "3.pt":
         os._exit(9)
-    return _examined(path, order, progress)
+    return _examined(path, order, **options)

@@ -52,7 +52,8 @@ def medians(costs: Sequence[Cost]) -> Cost:
 def bulk(table: Table, few: int, many: int, rounds: int) -> None:
     """All lines of the table."""
     small, large = (make("many_files", number)[0] for number in (few, many))
-    files = read(small) and read(large)
+    read(small)
+    files = read(large)
     costs: dict[str, list[Cost]] = {"few": [], "many": [], "one job": [], "torch": []}
     for _ in range(rounds):
         costs["few"].append(streamed(small, 2))
@@ -67,8 +68,7 @@ def bulk(table: Table, few: int, many: int, rounds: int) -> None:
     print(f"{many} files, two jobs: {rate:.0f} files a second (at least {FILES_A_SECOND}){'' if held else '  UNDER'}")
     table.line(f"{many} files, two jobs / one job, time", two.seconds, cost["one job"].seconds, 0.75, "s")
     table.line(f"{many} files, two jobs / torch.load(mmap), time", two.seconds, cost["torch"].seconds, 1.0, "s")
-    each = [(cost[name].seconds / number) for name, number in (("many", many), ("few", few))]
-    table.line(f"time for each of {many} files / of {few}", *each, 1.1, "s")
+    table.line(f"time for each of {many} files / of {few}", two.seconds / many, cost["few"].seconds / few, 1.1, "s")
     table.line(f"memory at {many} files / at {few}", two.mebibytes, cost["few"].mebibytes, 1.1, "MiB")
     table.line(f"{many} files: memory / torch.load(mmap)", two.mebibytes, cost["torch"].mebibytes, 0.35, "MiB")
 
