@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -205,6 +206,14 @@ def test_a_baseline_is_judged_entry_by_entry(folder: Path) -> None:
     assert second.why.startswith("BN103 on head.bn in models/old[1].pt fits no file that exists")
     assert not first.error
     assert first.key == str(path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_an_entry_below_a_folder_that_is_a_link_is_judged_by_the_file_itself(folder: Path) -> None:
+    (folder / "link").symlink_to("models")
+    gone = Acceptance(source="b.json", rule="BN103", artifact="good.pt", root=str(folder / "link"))
+    (entry,) = told(folder, "", more=(gone,))
+    assert entry.why == "BN103 in good.pt fits no finding: take it away"
 
 
 def test_a_live_model_is_judged_by_what_was_typed(folder: Path) -> None:
