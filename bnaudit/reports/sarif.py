@@ -43,19 +43,14 @@ def render(report: Report, view: View) -> str:
 def _document(report: Report, most: int) -> dict[str, Any]:
     rules = descriptors(report)
     rule_indices = {rule["id"]: position for position, rule in enumerate(rules)}
-    sizes = {uri(unread.path): 0 for unread in report.unaudited}
-    sizes |= {uri(audit.artifact.path): audit.artifact.size for audit in report.audits}
-    artifact_indices = {where: position for position, where in enumerate(sizes)}
-    paths = {uri(path): path for path in _paths(report)}
+    artifacts = _artifacts(report)
+    artifact_indices = {artifact["location"]["uri"]: position for position, artifact in enumerate(artifacts)}
     found = results(report, rule_indices, artifact_indices)
     run = {
         "tool": {"driver": _driver(report, rules)},
         "invocations": [invocation(report, rule_indices, artifact_indices, _left_out(found, most))],
         "originalUriBaseIds": {BASE: {"description": {"text": "The directory in which bnaudit ran."}}},
-        "artifacts": [
-            {"location": artifact_location(paths[where], artifact_indices), "length": size, "roles": ["analysisTarget"]}
-            for where, size in sizes.items()
-        ],
+        "artifacts": artifacts,
         "columnKind": "unicodeCodePoints",
         "results": found[:most],
         "properties": {
@@ -76,8 +71,16 @@ def _driver(report: Report, rules: list[dict[str, Any]]) -> dict[str, Any]:
     return {**driver, "notifications": notification_descriptors(), "rules": rules}
 
 
-def _paths(report: Report) -> list[str]:
-    return [*(unread.path for unread in report.unaudited), *(audit.artifact.path for audit in report.audits)]
+def _artifacts(report: Report) -> list[dict[str, Any]]:
+    """Each file once; the length of what was not audited is not known."""
+    named: dict[str, tuple[str, dict[str, int]]] = {uri(each.path): (each.path, {}) for each in report.unaudited}
+    audited = [audit.artifact for audit in report.audits]
+    named |= {uri(each.path): (each.path, {"length": each.size}) for each in audited}
+    indices = {where: position for position, where in enumerate(named)}
+    return [
+        {"location": artifact_location(path, indices), **length, "roles": ["analysisTarget"]}
+        for path, length in named.values()
+    ]
 
 
 def _left_out(found: list[dict[str, Any]], most: int) -> list[str]:

@@ -215,6 +215,13 @@ def test_artifacts_are_relative_references(path: str, expected: str, based: bool
     assert urlsplit(expected).scheme == ""
 
 
+def test_the_length_of_a_file_that_was_not_audited_is_not_said_to_be_nothing() -> None:
+    report = ENDINGS["unread"]
+    lengths = {each["location"]["uri"]: each.get("length") for each in run_of(report)["artifacts"]}
+    (sound,) = report.audits
+    assert lengths == {"broken.pt": None, "net.tflite": None, "model.pt": sound.artifact.size}
+
+
 def test_absolute_paths_are_kept_only_when_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "models" / "x y.pt"
     report = Report(version="0.1.0", audits=(audit("bn2", path=str(path)),))
