@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bnaudit.errors import UsageError
 from bnaudit.printable import printable
-from bnaudit.terminal.amounts import number, plural, share, span
+from bnaudit.terminal.amounts import number, plural, share
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -38,7 +38,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=_shown,
     )
-    made.filters.update(number=number, span=span, share=share, plural=plural)
+    made.filters.update(number=number, share=share, plural=plural)
     return made
 
 

@@ -52,43 +52,49 @@ def _without_part(row: LedgerRow) -> tuple[object, ...]:
     return (*shown, row.eps, row.momentum)
 
 
-def _ledger_table(rows: Sequence[LedgerRow], width: int) -> Table:
-    assumed = any(row.residual is not None and not row.momentum for row in rows)
+def _assumes_momentum(rows: Iterable[LedgerRow]) -> bool:
+    return any(row.residual is not None and not row.momentum for row in rows)
+
+
+def _columns(rows: Sequence[LedgerRow]) -> list[tuple[str, list[str], bool]]:
+    """Title, cells, and whether they are numbers; a column without a word is left out: 80 characters are few."""
     same_kind = len({row.kind for row in rows}) == 1
     same_mode = len({row.mode for row in rows}) == 1
-    # Right-aligned columns hold numbers. A column without a word in it is left out: 80 characters are few.
     columns: list[tuple[str, list[str], bool]] = [
         ("kind", [] if same_kind else [row.kind for row in rows], False),
         ("channels", [span(row.channels) for row in rows], True),
         ("batches", [span(row.counter) for row in rows], True),
-        ("initial*" if assumed else "initial", [share(row.residual) for row in rows], True),
+        ("initial*" if _assumes_momentum(rows) else "initial", [share(row.residual) for row in rows], True),
         ("mode", [] if same_mode else [row.mode for row in rows], False),
         ("saved", [row.state for row in rows], False),
     ]
-    kept = [column for column in columns if any(column[1])]
+    return [column for column in columns if any(column[1])]
+
+
+def _ledger_table(rows: Sequence[LedgerRow], width: int) -> Table:
+    columns = _columns(rows)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
-    taken = sum(max(len(title), *map(len, cells)) + 2 for title, cells, _ in kept)
-    table.add_column(
-        f"{rows[0].kind} norm" if same_kind else "layer", overflow="fold", max_width=max(width - taken, 20)
-    )
-    for title, _, is_number in kept:
+    taken = sum(max(len(title), *map(len, cells)) + 2 for title, cells, _ in columns)
+    kinds = {row.kind for row in rows}
+    title = f"{kinds.pop()} norm" if len(kinds) == 1 else "layer"
+    table.add_column(title, overflow="fold", max_width=max(width - taken, 20))
+    for title, _, is_number in columns:
         table.add_column(title, justify="right" if is_number else "left", no_wrap=is_number)
     for position, row in enumerate(rows):
         label = Text(printable(row.label) or "(root)")
         label.append(f" ×{len(row.layers)}" if len(row.layers) > 1 else "", style="dim")
         table.add_row(
             label,
-            *(cells[position] for _, cells, _ in kept),
+            *(cells[position] for _, cells, _ in columns),
             style="" if row.state in ("complete", "no counter", "affine only") else "yellow",
         )
     return table
 
 
-def _ledger_notes(console: Console, rows: Iterable[LedgerRow]) -> None:
-    rows = list(rows)
+def _ledger_notes(console: Console, rows: Sequence[LedgerRow]) -> None:
     modes = {row.mode for row in rows}
     notes = [f"mode: {modes.pop()}"] if len(modes) == 1 else []
-    if any(row.residual is not None and not row.momentum for row in rows):
+    if _assumes_momentum(rows):
         notes.append("* share of the initial 0 and 1 left; momentum taken as 0.1, not in the file")
     unsaid = [row for row in rows if row.eps is None and row.needs_exact_eps is not None]
     total = sum(len(row.layers) for row in unsaid)

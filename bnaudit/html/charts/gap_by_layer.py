@@ -56,7 +56,6 @@ def gap_by_layer(measured: Measured | None, prefix: str, limits: Limits = OWN) -
     if not layers:
         return None
     said = gap_words(measured.of(Gap)[-1], limit_of(limits, "BN403", "max_gap", math.inf))
-    judged_by = statistics_limits(limits)
     moving = [moves(each) for each in layers]
     total = sum(each.total for each in moving)
     if not math.isfinite(total):
@@ -64,16 +63,25 @@ def gap_by_layer(measured: Measured | None, prefix: str, limits: Limits = OWN) -
         return Plain(TITLE, f"{said} What {', '.join(endless[:4])} receives is not finite.")
     if not total:
         return Plain(TITLE, f"{said} No layer's statistics are further off than sampling explains.")
+    judged_by = statistics_limits(limits)
     marks = tuple(
         Mark(each.layer, math.sqrt(part.total), _standing(each, judged_by), _words(part, total))
         for each, part in zip(layers, moving, strict=True)
     )
+    rows = tuple(_row(each, part, total) for each, part in zip(layers, moving, strict=True))
+    return _picture(prefix, marks, f"{said} {_summary(marks, total)}", rows)
+
+
+def _summary(marks: tuple[Mark, ...], total: float) -> str:
     most = max(marks, key=lambda mark: mark.value)
+    share = f"{most.value**2 / total * 100:.0f} % of the sum of squares"
     off = named(marks, Standing.BEYOND)
-    summary = (
-        f"{said} Most: {shown(most.name)}, {number(most.value)} sd, {most.value**2 / total * 100:.0f} % of the sum of "
-    )
-    summary += f"squares. Off: {off}." if off else "squares. No layer is off beyond its limits."
+    judged = f"Off: {off}." if off else "No layer is off beyond its limits."
+    return f"Most: {shown(most.name)}, {number(most.value)} sd, {share}. {judged}"
+
+
+def _picture(prefix: str, marks: tuple[Mark, ...], summary: str, rows: tuple[tuple[str | float, ...], ...]) -> Picture:
+    largest = max(mark.value for mark in marks)
     return Picture(
         "gap-by-layer",
         TITLE,
@@ -84,7 +92,7 @@ def gap_by_layer(measured: Measured | None, prefix: str, limits: Limits = OWN) -
             f"{prefix}-gap",
             f"{TITLE}. {summary}",
             marks,
-            linear(max(_LEAST_HEIGHT, most.value), " sd"),
+            linear(max(_LEAST_HEIGHT, largest), " sd"),
             order=ORDER,
             bars=True,
         ),
@@ -92,19 +100,14 @@ def gap_by_layer(measured: Measured | None, prefix: str, limits: Limits = OWN) -
         legend(marks, _WORDS),
         Table(
             ("position", "layer", "moves (sd)", "by the mean", "by the variance", "share of squares"),
-            tuple(
-                (
-                    each.position + 1,
-                    each.layer or "(root)",
-                    math.sqrt(part.total),
-                    math.sqrt(part.by_mean),
-                    math.sqrt(part.by_variance),
-                    f"{part.total / total * 100:.1f} %",
-                )
-                for each, part in zip(layers, moving, strict=True)
-            ),
+            rows,
         ),
     )
+
+
+def _row(each: LayerStatistics, part: Moving, total: float) -> tuple[str | float, ...]:
+    roots = (math.sqrt(square) for square in (part.total, part.by_mean, part.by_variance))
+    return each.position + 1, each.layer or "(root)", *roots, f"{part.total / total * 100:.1f} %"
 
 
 def moves(each: LayerStatistics) -> Moving:
