@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from torch import nn
 
+from bnaudit.name_patterns import listed
 from bnaudit.watching.layers import WatchedLayer
 from bnaudit.watching.statistics import Change
 from bnaudit.watching.violations import Invariant, Violation
@@ -60,7 +61,21 @@ class Verdicts:
                 if key not in self._told and not self._intends(*key):
                     self._told.add(key)
                     broken.setdefault(entry[0], []).append((layer.name, entry))
-        return [_violation(broken[invariant], forward) for invariant in Invariant if invariant in broken]
+        return [self._violation(broken[invariant], forward) for invariant in Invariant if invariant in broken]
+
+    def _violation(self, entries: Sequence[tuple[str, _Broken]], forward: int) -> Violation:
+        invariant, message, value, limit = entries[0][1]
+        names = tuple(name for name, _ in entries)
+        shown = listed(names, [*names, *(name for name, _ in self._model.named_modules())])
+        return Violation(
+            invariant=invariant,
+            layers=names,
+            listed=shown,
+            message=message,
+            value=value,
+            limit=limit,
+            forward=forward,
+        )
 
     def _layer(self, layer: WatchedLayer, change: Change, in_training: InTraining | None) -> Iterator[_Broken]:
         if change.broken:
@@ -96,12 +111,6 @@ class Verdicts:
             yield Invariant.STEADY, f"its running mean moved by {sigmas:.3g} σ in one forward", sigmas, self._sigmas
         elif growth > self._sigmas and not _is_fresh(layer):
             yield Invariant.STEADY, f"its running σ grew {growth:.3g}-fold in one forward", growth, self._sigmas
-
-
-def _violation(entries: Sequence[tuple[str, _Broken]], forward: int) -> Violation:
-    invariant, message, value, limit = entries[0][1]
-    names = tuple(name for name, _ in entries)
-    return Violation(invariant=invariant, layers=names, message=message, value=value, limit=limit, forward=forward)
 
 
 def _is_frozen(layer: WatchedLayer) -> bool:

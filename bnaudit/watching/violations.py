@@ -8,7 +8,6 @@ from enum import Enum
 from itertools import takewhile
 
 from bnaudit.errors import ViolatedInvariantError
-from bnaudit.name_patterns import listed
 from bnaudit.printable import printable
 from bnaudit.records import Record
 
@@ -42,6 +41,8 @@ class Violation(Record):
     invariant: Invariant
     layers: tuple[str, ...]
     """Every layer that broke it in this forward, in the model's order."""
+    listed: str
+    """The same as patterns that fit no other module of the model, at most four."""
     message: str
     """What happened to the first of them."""
     value: float | str
@@ -61,10 +62,15 @@ class Violation(Record):
         pattern = f"{self.invariant.value}={printable(_pattern(self.layers))}"
         return f", or say that it is meant so: intended={pattern!r}"
 
+    @property
+    def _others(self) -> str:
+        """`; 4 layers in all: layer1.{0,1}.bn{1,2}`."""
+        return f"; {len(self.layers)} layers in all: {self.listed}" if len(self.layers) > 1 else ""
+
     def error(self) -> ViolatedInvariantError:
         """The violation as an exception; its text is one sentence."""
         return ViolatedInvariantError(
-            f"{listed(self.layers[:1], ())}: {self.message}{_others(self.layers)}",
+            f"{printable(self.layers[0]) or 'the model itself'}: {self.message}{self._others}",
             where=f"forward {self.forward}" if self.forward else "before the first forward",
             remedy=f"{self.remedy}{self._or_meant}",
             violation=self,
@@ -79,8 +85,3 @@ def _pattern(layers: Sequence[str]) -> str:
     if len(layers) == 1:
         return literal or "*"
     return f"{literal}*" if not literal or shared in layers else f"{literal}.*"
-
-
-def _others(layers: Sequence[str]) -> str:
-    """`; 4 layers in all: layer1.{0,1}.bn{1,2}`."""
-    return f"; {len(layers)} layers in all: {listed(layers, layers)}" if len(layers) > 1 else ""

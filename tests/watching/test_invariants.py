@@ -348,6 +348,17 @@ def test_the_error_says_which_layer_which_number_and_what_to_do() -> None:
     assert caught.value.violation is guard.violations[0]
 
 
+def test_the_error_lists_no_layer_that_is_sound() -> None:
+    model = nn.Sequential(*(nn.Sequential(nn.BatchNorm1d(3), nn.BatchNorm1d(3)) for _ in range(2)), nn.Linear(3, 2))
+    for name in ("0.0", "1.1"):
+        model.get_submodule(name).requires_grad_(False)
+    with violated(r"; 2 layers in all: 0\.0, 1\.1 \("), bnaudit.watch(model):
+        model(torch.randn(8, 3))
+    model[:2].requires_grad_(False)
+    with violated(r"; 4 layers in all: \{0,1\}\.\{0,1\} \("), bnaudit.watch(model):
+        model(torch.randn(8, 3))
+
+
 @pytest.mark.parametrize(
     ("names", "proposed"),
     [
