@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
 from bnaudit.records import replace
@@ -52,21 +53,33 @@ def meaning(report: Report) -> str:
     """What the exit code says, in a few words without a final stop."""
     code = report.exit_code()
     if code == 0:
-        excused = "for information only, --exit-zero"
-        return excused if _is_excused(report) else f"nothing at or above {_threshold(report)}"
+        return passed_text(_levels(report), _is_excused(report))
     return {1: _found, 2: _broken, 3: _undecided, 130: _interrupted}[code](report)
+
+
+def passed_text(levels: Iterable[Severity], is_excused: bool) -> str:
+    """What exit code 0 says; `levels` are the thresholds of what was audited."""
+    return "for information only, --exit-zero" if is_excused else f"nothing at or above {threshold(levels)}"
+
+
+def broken_text(is_broken: bool) -> str:
+    """What exit code 2 says: of artifacts and rules, else of the settings."""
+    return "something could not be read or run, or failed" if is_broken else "the settings name what is not there"
+
+
+def threshold(levels: Iterable[Severity]) -> str:
+    """`warning`, `warning or error`; `error` where nothing was audited."""
+    return " or ".join(level.label for level in sorted(set(levels))) or Severity.ERROR.label
 
 
 def _found(report: Report) -> str:
     if any(audit.failing_findings for audit in report.audits):
-        return f"findings at or above {_threshold(report)}"
+        return f"findings at or above {threshold(_levels(report))}"
     return f"{_verdicts(report, (Outcome.FAILED,))} required, and failed"
 
 
 def _broken(report: Report) -> str:
-    return (
-        "something could not be read or run, or failed" if _is_broken(report) else "the settings name what is not there"
-    )
+    return broken_text(_is_broken(report))
 
 
 def _undecided(report: Report) -> str:
@@ -99,9 +112,8 @@ def _is_excused(report: Report) -> bool:
     return report.exit_zero and replace(report, exit_zero=False).exit_code() != 0
 
 
-def _threshold(report: Report) -> str:
-    levels = sorted({audit.fail_on for audit in report.audits}) or [Severity.ERROR]
-    return " or ".join(level.label for level in levels)
+def _levels(report: Report) -> list[Severity]:
+    return [audit.fail_on for audit in report.audits]
 
 
 def _verdicts(report: Report, outcomes: tuple[Outcome, ...]) -> str:

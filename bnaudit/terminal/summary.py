@@ -1,8 +1,9 @@
-"""Many artifacts in a line each, what was not audited, and the last line."""
+"""Many artifacts in a line each, and what was not audited."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
@@ -10,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bnaudit.printable import printable
-from bnaudit.results import Outcome, Question, Report
+from bnaudit.results import Audit, Outcome, Question, Report
 from bnaudit.terminal.amounts import counts, plural
 from bnaudit.terminal.styles import OUTCOME_STYLES, SEVERITY_STYLES
 
@@ -23,17 +24,7 @@ def summary(console: Console, report: Report) -> None:
     if report.audits:
         if folder:
             console.print(Text(f"in {printable(folder)}", style="bold"))
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
-        table.add_column("artifact", overflow="fold")
-        table.add_column("found")
-        table.add_column("verdicts", no_wrap=True)
-        for audit in report.audits:
-            found = Text(", ").join(
-                Text(counted, SEVERITY_STYLES[severity]) for severity, counted in counts(audit.open_findings)
-            )
-            signs = Text(" ").join(Text(_SIGNS[v.outcome], OUTCOME_STYLES[v.outcome]) for v in audit.verdicts)
-            table.add_row(printable(below(audit.artifact.path, folder)), found, signs)
-        console.print(table)
+        console.print(_table(report.audits, folder))
         console.print(Text(f"verdicts: {', '.join(question.value for question in Question)}", style="dim"))
         console.print(Text("+ passed, - failed, ? inconclusive, . not checked", style="dim"))
         console.print()
@@ -44,6 +35,18 @@ def summary(console: Console, report: Report) -> None:
             line.append(f"{printable(below(unaudited.path, folder))}: ", style="bold")
         line.append(printable(unaudited.why))
         console.print(line)
+
+
+def _table(audits: Iterable[Audit], folder: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
+    table.add_column("artifact", overflow="fold")
+    table.add_column("found")
+    table.add_column("verdicts", no_wrap=True)
+    for audit in audits:
+        found = [Text(amount, SEVERITY_STYLES[severity]) for severity, amount in counts(audit.open_findings)]
+        signs = [Text(_SIGNS[v.outcome], OUTCOME_STYLES[v.outcome]) for v in audit.verdicts]
+        table.add_row(printable(below(audit.artifact.path, folder)), Text(", ").join(found), Text(" ").join(signs))
+    return table
 
 
 def other_files(console: Console, report: Report) -> None:

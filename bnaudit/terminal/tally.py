@@ -12,6 +12,7 @@ from bnaudit.printable import printable
 from bnaudit.results import Severity
 from bnaudit.tallies import Counted, Found, Tally
 from bnaudit.terminal.amounts import plural, seconds_text
+from bnaudit.terminal.exit_meaning import broken_text, passed_text, threshold
 from bnaudit.terminal.styles import SEVERITY_STYLES
 from bnaudit.terminal.unmatched_lines import unmatched_lines
 
@@ -101,18 +102,13 @@ def _meaning(result: Tally) -> str:
     if code == 130:
         return "interrupted, --resume goes on"
     if code == 2:
-        return (
-            "something could not be read or run, or failed"
-            if result.codes[2]
-            else "the settings name what is not there"
-        )
+        return broken_text(bool(result.codes[2]))
     if code == 1:
         failing = any(found.severity >= level for found in result.findings for level in result.fail_on)
-        return f"findings at or above {_threshold(result)}" if failing else "a required verdict failed"
+        return f"findings at or above {threshold(result.fail_on)}" if failing else "a required verdict failed"
     if code == 3:
         return _undecided(result)
-    excused = result.exit_zero and result.not_passing
-    return "for information only, --exit-zero" if excused else f"nothing at or above {_threshold(result)}"
+    return passed_text(result.fail_on, result.exit_zero and result.not_passing > 0)
 
 
 def _undecided(result: Tally) -> str:
@@ -121,7 +117,3 @@ def _undecided(result: Tally) -> str:
     if result.codes[3] > result.unread:
         return "required verdicts are not decided"
     return f"{plural(result.unread, 'artifact')} not audited"
-
-
-def _threshold(result: Tally) -> str:
-    return " or ".join(level.label for level in sorted(result.fail_on)) or Severity.ERROR.label
