@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from pathlib import Path
@@ -19,11 +20,12 @@ class Slow(Silent):
 
     def artifact(self, path: Path, position: int, total: int) -> None:
         """Hold the audit up."""
-        time.sleep(0.02)
+        time.sleep(0.04)
 
 
 def main() -> int:
     """Run it and give the exit code."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     folder, out, jobs, *words = sys.argv[1:]
     settings = Settings(run=RunOptions(static=True))
     tally = stream(
