@@ -2,8 +2,10 @@
 
     make bench     after the measured audit's
 
-A training step is forward, cross-entropy, backward and SGD with momentum, at batch 8 on a ResNet-50 shape (112 px: what
-two cores can do). A limit that does not hold is marked and makes the exit code 1.
+A training step is forward, cross-entropy, backward and SGD with momentum, on the shape and the batch of the measured
+audit's benchmark: ResNet-50, 224 px, batch 4. Whole steps vary by 2 % from run to run, as much as is allowed. What the
+watch adds depends on the layers and not on the inputs, so it is measured on small ones (64 px), and that is
+held to 2 % of the large step. A limit that does not hold is marked and makes the exit code 1.
 """
 
 from __future__ import annotations
@@ -19,8 +21,6 @@ from static import Table
 from torch import nn
 
 import bnaudit
-from bnaudit.watching.layers import layout_of
-from bnaudit.watching.statistics import changes, taken
 
 STEPS = 4
 """In each turn, so that entering and leaving the watch, which a training pays once, count a little and not fully."""
@@ -28,7 +28,7 @@ STEPS = 4
 
 def training(net: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> Callable[[], None]:
     """A few steps of an ordinary loop."""
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.001, momentum=0.9)
 
     def steps() -> None:
         for _ in range(STEPS):
@@ -52,15 +52,12 @@ def watched(net: nn.Module, steps: Callable[[], None]) -> Callable[[], None]:
     return guarded
 
 
-def own_seconds(net: nn.Module, rounds: int) -> float:
-    """What the watch does around one forward, without the forward: median seconds."""
-    layers = layout_of(net).layers
-
-    def looked() -> None:
-        before = taken(layers)
-        changes(before, taken(layers))
-
-    return in_turns(rounds, looked=looked)["looked"]
+def added_seconds(rounds: int) -> float:
+    """What the watch adds to a step: difference of medians, with its hooks and a share of entering and leaving."""
+    net = ResNet50().train()
+    steps = training(net, torch.randn(4, 3, 64, 64), torch.randint(1000, (4,)))
+    turns = in_turns(rounds, plain=steps, ours=watched(net, steps))
+    return (turns["ours"] - turns["plain"]) / STEPS
 
 
 def main() -> int:
@@ -69,14 +66,14 @@ def main() -> int:
     options = parser.parse_args()
     torch.manual_seed(0)
     net = ResNet50().train()
-    steps = training(net, torch.randn(8, 3, 112, 112), torch.randint(1000, (8,)))
+    steps = training(net, torch.randn(4, 3, 224, 224), torch.randint(1000, (4,)))
     table = Table()
-    turns = in_turns(5 if options.quick else 21, plain=steps, ours=watched(net, steps))
+    turns = in_turns(6 if options.quick else 14, plain=steps, ours=watched(net, steps))
     plain = turns["plain"] / STEPS
-    table.line("resnet50: watched / plain training step", turns["ours"] / STEPS, plain, 1.02, "s")
-    own = own_seconds(net, 50)
-    share = own / plain
-    print(f"    {own * 1e3:.1f} ms around a forward, {share:.2%} of the step (limit 2 %)")
+    table.line("resnet50: watched / plain training step", turns["ours"] / STEPS, plain, 1.05, "s")
+    added = added_seconds(12 if options.quick else 40)
+    share = added / plain
+    print(f"    {added * 1e3:.1f} ms added to a step, {share:.2%} of it (limit 2 %)")
     table.broken += share > 0.02
     return 1 if table.broken else 0
 
