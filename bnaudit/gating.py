@@ -12,6 +12,7 @@ from bnaudit.artifact_settings import ArtifactSettings
 from bnaudit.auditing import audit_targets, examine_live, report_of, rule_names
 from bnaudit.baseline import baseline_text, failing_now, read_baseline
 from bnaudit.clean_stdout import stdout_kept_clean
+from bnaudit.early_exit import early_exit_told
 from bnaudit.errors import UsageError
 from bnaudit.output import check_writable, view, write
 from bnaudit.policy import Matching, Policy, load, unmatched
@@ -169,7 +170,7 @@ def _is_live(policy: Policy, order: Order) -> bool:
 def _audited(policy: Policy, targets: Targets, order: Order, accepted: tuple[Acceptance, ...]) -> Report:
     settings_for = ArtifactSettings(policy, accepted)
     rule_names(settings_for(None))  # a rule that does not exist is told before anything is read
-    with stdout_kept_clean(), ProgressBar() as bar:
+    with stdout_kept_clean(), early_exit_told(), ProgressBar() as bar:
         if _is_live(policy, order):
             return report_of(examine_live(settings_for(None), bar), settings_for(None))
         jobs = order.jobs or default_jobs(len(targets.paths))
@@ -189,7 +190,7 @@ def _gate_streaming(
     _refuse_what_lines_lack(policy, targets, order, lines)
     settings_for = ArtifactSettings(policy, accepted)
     matching = Matching(policy, accepted) if accepted or policy.has_entries else None
-    with stdout_kept_clean(), ProgressBar() as bar:
+    with stdout_kept_clean(), early_exit_told(), ProgressBar() as bar:
         jobs = order.jobs or default_jobs(len(targets.paths))
         done = stream(
             targets,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from bnaudit.auditing import audit
 from bnaudit.clean_stdout import stdout_kept_clean
+from bnaudit.early_exit import early_exit_told
 from bnaudit.output import view, write
 from bnaudit.progress_bar import ProgressBar
 from bnaudit.reports import renderer
@@ -19,7 +20,7 @@ def inspect(paths: Sequence[str], format: str, settings: Settings) -> int:
     UsageError for an unknown format or rule.
     """
     chosen = renderer(format)
-    with stdout_kept_clean(), ProgressBar() as bar:
+    with stdout_kept_clean(), early_exit_told(), ProgressBar() as bar:
         report = audit(paths or None, settings, bar)
     write(chosen.render(report, view(in_full=settings.all_layers)))
     return report.exit_code()
