@@ -380,7 +380,7 @@ def test_an_interrupt_and_a_restart_give_what_one_run_gives(
         time.sleep(0.01)
     stdout, stderr = interrupted(child)
     assert (child.returncode, stdout) == (130, b"")
-    assert b"Traceback" not in stderr.partition(b"Exception ignored")[0]
+    assert stderr == b"" or stderr.startswith(b"Exception ignored")
     done = lines(out)
     assert 20 <= len(done) < 120
     tally = streamed(targets(folder), out, jobs=jobs, resume=True)

@@ -112,7 +112,8 @@ def test_limits_are_numbers_under_plain_names(file_name: str) -> None:
         assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
         assert isinstance(value, (int, float))
         assert not isinstance(value, bool)
-        assert math.isfinite(value) or value == math.inf  # no limit, until the user sets one
+        off = (file_name, name, value) == ("bn403_train_eval_gap", "max_gap", math.inf)  # until the user sets it
+        assert math.isfinite(value) or off
 
 
 @every_rule

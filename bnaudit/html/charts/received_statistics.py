@@ -9,7 +9,7 @@ from bnaudit.gap_limits import Evidence, StatisticsLimits, moved, used_in_eval
 from bnaudit.html.charts.drawing import along_layers
 from bnaudit.html.charts.limits import drawn, errors_text, statistics_limits
 from bnaudit.html.charts.picture import Mark, Picture, Standing, Table, legend, named, shown
-from bnaudit.html.charts.scales import logarithmic
+from bnaudit.html.charts.scales import Scale, logarithmic
 from bnaudit.measurement import LayerStatistics
 from bnaudit.results import Audit
 from bnaudit.terminal.amounts import number, plural
@@ -55,24 +55,13 @@ def _mean(found: list[LayerStatistics], used: set[str], limits: StatisticsLimits
         (each.position + 1, each.layer or "(root)", each.mean_shift, each.mean_error, mark.standing.value, each.samples)
         for each, mark in zip(found, marks, strict=True)
     )
-    return Picture(
-        "mean-shift",
-        title,
+    text = (
         "Each mark is a layer in order of execution; its height is how far the mean of what it receives is from its "
         "running mean, in stored standard deviations (root mean square over channels), and the short line is what "
-        f"{errors} {_explain(limits)}.{remark}",
-        along_layers(
-            f"{prefix}-mean-shift",
-            f"{title}. {summary}",
-            marks,
-            scale,
-            order=ORDER,
-            limit=drawn(limit, f"limit {limit:g}"),
-        ),
-        summary,
-        legend(marks, _WORDS),
-        Table(("position", "layer", "mean shift (stored sd)", "standard error", "standing", "samples"), rows),
+        f"{errors} {_explain(limits)}.{remark}"
     )
+    table = Table(("position", "layer", "mean shift (stored sd)", "standard error", "standing", "samples"), rows)
+    return _picture("mean-shift", prefix, title, text, marks, scale, limit, summary, table)
 
 
 def _variance(
@@ -96,23 +85,29 @@ def _variance(
         (each.position + 1, each.layer or "(root)", each.variance_ratio, each.log_variance_error, mark.standing.value)
         for each, mark in zip(found, marks, strict=True)
     )
-    return Picture(
-        "variance-ratio",
-        title,
+    text = (
         "The height is the factor between the variance of what a layer receives and its running variance, either way "
-        f"(median over channels); 1 is equal, and the short line is what {errors} {_explain(limits)}.{remark}",
-        along_layers(
-            f"{prefix}-variance",
-            f"{title}. {summary}",
-            marks,
-            scale,
-            order=ORDER,
-            limit=drawn(limit, f"limit {limit:g}"),
-        ),
-        summary,
-        legend(marks, _WORDS),
-        Table(("position", "layer", "variance ratio", "error of its logarithm", "standing"), rows),
+        f"(median over channels); 1 is equal, and the short line is what {errors} {_explain(limits)}.{remark}"
     )
+    table = Table(("position", "layer", "variance ratio", "error of its logarithm", "standing"), rows)
+    return _picture("variance-ratio", prefix, title, text, marks, scale, limit, summary, table)
+
+
+def _picture(
+    key: str,
+    prefix: str,
+    title: str,
+    text: str,
+    marks: tuple[Mark, ...],
+    scale: Scale,
+    limit: float,
+    summary: str,
+    table: Table,
+) -> Picture:
+    """The marks along the layers with the limit that they are held to."""
+    line = drawn(limit, f"limit {limit:g}")
+    drawing = along_layers(f"{prefix}-{key}", f"{title}. {summary}", marks, scale, order=ORDER, limit=line)
+    return Picture(key, title, text, drawing, summary, legend(marks, _WORDS), table)
 
 
 def _standing(each: LayerStatistics, used: set[str], evidence: Evidence) -> Standing:
