@@ -12,6 +12,7 @@ from bnaudit.plugins import load
 from bnaudit.records import Record
 
 if TYPE_CHECKING:
+    from bnaudit.comparison import Comparison
     from bnaudit.measurement import Measured
 
 
@@ -236,6 +237,8 @@ class Audit(Record, eq=False):
     """Rule id → limit name → value: what the settings put in place of the rules' own limits."""
     selected: tuple[str, ...] = ()
     """Ids of the rules that it was checked with, of another artifact there may be others; (): not known."""
+    comparison: Comparison | None = None
+    """With its baseline; then the findings are about differences and there are no verdicts."""
 
     @property
     def open_findings(self) -> tuple[Finding, ...]:

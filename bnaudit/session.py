@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bnaudit.measurement import Loaded
+    from bnaudit.variation import Variation
 
 
 class RunError(BnauditError):
@@ -257,6 +258,13 @@ class Session(Protocol):
 
     def double(self) -> AbstractContextManager[Session]:
         """The same model computing in float64. Raises NotPossibleError, also when memory is short."""
+
+    def varied(self, variation: Variation) -> AbstractContextManager[Session]:
+        """The same model in INFERENCE mode with some of what it computes with changed; leaving it puts all back.
+
+        Only Mode.INFERENCE can be run in it. Raises NotPossibleError where the model cannot be changed so, or has no
+        such layer.
+        """
 
     def influence(self, batch: Batch) -> float:
         """The largest gradient of an anchor's output with respect to a companion's input, relative to the largest

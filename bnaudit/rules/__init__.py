@@ -24,6 +24,7 @@ from bnaudit.plugins import load, names
 from bnaudit.results import Hit, Question, Severity
 
 if TYPE_CHECKING:
+    from bnaudit.comparison import Comparison
     from bnaudit.measurement import Measured
 
 
@@ -33,7 +34,8 @@ class Case(NamedTuple):
     subject: Description
     limits: Mapping[str, float]
     """This rule's limits, as its decorator declares them or as the settings override them."""
-    baseline: Description | None = None
+    comparison: Comparison | None = None
+    """With what the subject is compared; never None for a rule that `needs` a baseline."""
     measured: Measured | None = None
     """What a run showed; never None for a rule that `needs` a probe."""
 

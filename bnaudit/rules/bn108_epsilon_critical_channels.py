@@ -103,8 +103,10 @@ def _second_epsilons(case: Case, norms: list[NormLayer]) -> Iterator[_Evidence]:
         own = [min(own), max(own)]
     if len(own) > 1:
         yield from (_Evidence(epsilon, "another layer") for epsilon in own)
-    if case.baseline is not None:
-        baseline = [layer for _, layer in case.baseline.layers if layer.kind.is_batch and _is_usable(layer.eps)]
+    if case.comparison is not None:
+        baseline = [
+            layer for layer in case.comparison.baseline_part.layers if layer.kind.is_batch and _is_usable(layer.eps)
+        ]
         yield from (_Evidence(epsilon, "the baseline") for epsilon in _distinct(baseline))
     producer = (case.subject.artifact.producer or "").lower()
     default = next((epsilon for word, epsilon in _DEFAULTS if word in producer), None)

@@ -1,0 +1,263 @@
+"""Two artifacts side by side: which layers belong together, what moved between them, what one side folded, and where
+the outputs part.
+
+The *baseline* is what is trusted (the first path of `bnaudit compare`), the *subject* what is asked about (the second).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from bnaudit.description import Description, NormLayer, Part
+from bnaudit.measurement import Shift
+from bnaudit.records import Record
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class PairedBy(str, Enum):
+    """How two layers were found to be the same one, strongest first."""
+
+    NAME = "name"
+    """the same name, prefixes of wrappers apart"""
+    RENAME = "rename"
+    """the same name once one rule of renaming, see Matching.renames, is applied to all"""
+    ORDER = "order and shape"
+    """the same place in order, and the same shape, kind and tensors"""
+    VALUES = "values"
+    """the same values, or nearly: a shuffled order or other names"""
+
+
+class Pair(Record, eq=False):
+    """The same layer in both."""
+
+    subject: NormLayer
+    baseline: NormLayer
+    by: PairedBy
+
+    @property
+    def name(self) -> str:
+        """What reports call it: the subject's name of it."""
+        return self.subject.name
+
+
+class Rename(Record):
+    """Replacing `old` by `new` in the subject's names gives the baseline's."""
+
+    old: str
+    """A piece of the subject's names, `backbone.`; "" stands for the beginning of each."""
+    new: str
+    layers: int
+    """How many layers it brings together."""
+
+
+class Matching(Record, eq=False):
+    """The layers of two parts, paired."""
+
+    pairs: tuple[Pair, ...]
+    """In the baseline's order."""
+    only_subject: tuple[NormLayer, ...] = ()
+    only_baseline: tuple[NormLayer, ...] = ()
+    renames: tuple[Rename, ...] = ()
+    """Which together make the names equal, most layers first; proposals, none was applied to a file."""
+
+
+class Move(Record):
+    """How far one pair of layers is apart. None where one of the two does not say."""
+
+    layer: str
+    """The subject's name."""
+    baseline_layer: str
+    affine_equal: bool | None
+    """gamma and beta equal bit by bit, after both were widened to float64."""
+    statistics_equal: bool | None
+    """Mean and variance, likewise."""
+    configuration: tuple[str, ...] = ()
+    """Names of the fields that differ, of kind, eps, tracks_statistics, affine, momentum, channels."""
+    modes: tuple[str, str] | None = None
+    """The modes, the baseline's and the subject's, where both say and they differ."""
+    counters: tuple[float, float] | None = None
+    """num_batches_tracked, the baseline's and the subject's, where both have one."""
+    mean_shift: float | None = None
+    """Root mean square over channels of (subject's mean − baseline's) ÷ the baseline's standard deviation."""
+    var_ratio: float | None = None
+    """Median over channels of the larger variance ÷ the smaller one; 1: the same."""
+    affine_change: float | None = None
+    """‖(gamma, beta) subject − baseline‖ ÷ ‖(gamma, beta) baseline‖."""
+    gain_change: float | None = None
+    """Largest |gain subject − gain baseline| ÷ the largest |gain baseline|, gain = gamma ÷ √(var + eps)."""
+    shift_change: float | None = None
+    """Largest |shift subject − shift baseline| ÷ (1 + the largest |shift baseline|), shift = beta − mean · gain."""
+    channels: tuple[int, ...] = ()
+    """The channels whose gain and shift moved most, worst first, at most 16."""
+
+
+class FoldCause(str, Enum):
+    """What the pattern of a fold's residual says."""
+
+    EQUAL = "equal"
+    """at rounding level of what was stored"""
+    EPSILON = "epsilon"
+    """the gain of another epsilon, solved from the channels of smallest variance"""
+    BIAS_FORGOTTEN = "bias forgotten"
+    """the convolution's own bias is not in the folded one"""
+    BIAS_DOUBLED = "bias doubled"
+    """the convolution's own bias, or beta, is in it twice"""
+    OLDER_STATISTICS = "older statistics"
+    """the affine part fits, mean and variance are those of another time"""
+    GAMMA_IGNORED = "gamma ignored"
+    BETA_IGNORED = "beta ignored"
+    PERMUTED = "permuted channels"
+    HALF_PRECISION = "half precision"
+    """a rounding to float16 or bfloat16 on the way"""
+    OTHER_WEIGHTS = "other weights"
+    """the convolution itself is another one: its fold says nothing of the norm"""
+    UNKNOWN = "unknown"
+
+
+class Fold(Record, eq=False):
+    """One norm layer that the other side holds within a convolution or linear layer."""
+
+    layer: str
+    """The norm's name, on the side that still has it."""
+    linear: str
+    """The convolution or linear layer that it belongs to, on the same side."""
+    into: str
+    """The one that holds both, on the folded side; "": none was found."""
+    operator: str
+    """`conv`, `depthwise conv`, `transposed conv`, `linear`"""
+    before: bool
+    """The norm stands before the convolution (exact only without padding, or with a mean that shifts to 0)."""
+    cause: FoldCause
+    detail: str
+    """What was solved or seen, in words with numbers: `epsilon 1e-03 ± 2e-09 instead of 1e-05`."""
+    gain_residual: float | None = None
+    """‖folded weights − recomputed‖ ÷ ‖recomputed‖."""
+    shift_residual: float | None = None
+    """Largest |folded bias − recomputed| ÷ (1 + largest |recomputed|)."""
+    limit: float | None = None
+    """What rounding alone can do, in the same unit."""
+    eps: float | None = None
+    """The epsilon that the folded side used, as solved."""
+    eps_error: float | None = None
+    """Of the solved epsilon."""
+    channels: tuple[int, ...] = ()
+    """The worst channels, at most 16."""
+
+
+class Folds(Record, eq=False):
+    """The norms that one side folded into its convolutions."""
+
+    folded: str
+    """`subject` or `baseline`: the side without these norms."""
+    folds: tuple[Fold, ...]
+    unfound: tuple[str, ...] = ()
+    """Norms for which the folded side has no convolution that fits."""
+    remarks: tuple[str, ...] = ()
+    """What was not compared and why."""
+
+
+class OutputPair(Record, eq=False):
+    """One output of both models on the same inputs."""
+
+    subject: str
+    """Its name in the subject."""
+    baseline: str
+    shift: Shift
+    floor: float
+    """Largest |a − b| that rounding of the two dtypes can make, in the output's unit."""
+    rows: tuple[int, ...] = ()
+    """Inputs on which they are furthest apart, worst first, at most 16."""
+
+
+class Parting(Record, eq=False):
+    """A norm layer that both ran: how far apart what entered it is, and what it made of that."""
+
+    layer: str
+    """The subject's name."""
+    baseline_layer: str
+    entered: float
+    """Largest difference of per-sample mean and deviation of its input, in standard deviations of that input."""
+    floor: float
+    """What rounding can do, in the same unit."""
+    originates: bool
+    """Its input is equal and what it does with it is not: statistics, affine, epsilon or mode differ here."""
+    reason: str = ""
+    """What differs in it, in words."""
+
+
+class ComparedRun(Record, eq=False):
+    """The same inputs through both."""
+
+    runners: tuple[str, str]
+    """The baseline's and the subject's."""
+    inputs: str
+    synthetic: bool
+    samples: int
+    outputs: tuple[OutputPair, ...]
+    partings: tuple[Parting, ...] = ()
+    """In execution order; empty where the norms of one side cannot be watched."""
+    parts_at: str = ""
+    """The first place where they part, in words: `layer2.0.bn1 (its own statistics)`; "": nowhere, or unknown."""
+    flips: int = 0
+    """Decisions that differ."""
+    decisions: int = 0
+    reference_in_eval: bool | None = None
+    """Whether the baseline itself computes with stored statistics throughout; None: cannot be told."""
+    reference_why: str = ""
+    """What in it does not."""
+    subject_in_eval: bool | None = None
+    remarks: tuple[str, ...] = ()
+
+
+class RoundTrip(Record, eq=False):
+    """A model saved, loaded again in a fresh process, set to the mode it had, and run."""
+
+    changed: tuple[str, ...]
+    """Buffers, parameters and fields of configuration that came back otherwise, `bn1.running_mean`."""
+    outputs: tuple[OutputPair, ...]
+    not_done: str = ""
+    """Why nothing was compared."""
+
+
+class Comparison(Record, eq=False):
+    """Everything that comparing two artifacts showed."""
+
+    baseline: Description
+    subject_part: Part
+    baseline_part: Part
+    matching: Matching
+    moves: tuple[Move, ...]
+    """One per pair, in the same order."""
+    folds: Folds | None = None
+    """None: neither side folded norms, or the weights cannot be read (see remarks)."""
+    run: ComparedRun | None = None
+    not_run: str = ""
+    """Why outputs were not compared."""
+    run_needs: str = ""
+    """What to give so that they are."""
+    round_trip: RoundTrip | None = None
+    remarks: tuple[str, ...] = ()
+
+
+class LinearLayer(Record, eq=False):
+    """A convolution or linear layer of an artifact, its weights read when a fold is recomputed."""
+
+    name: str
+    """Module path, or node or output name in a graph."""
+    operator: str
+    """`conv`, `transposed conv`, `linear`"""
+    weight: NDArray[np.generic]
+    """As stored, (out, in ÷ groups, …); of a transposed convolution (in, out ÷ groups, …)."""
+    bias: NDArray[np.generic] | None
+    groups: int | None
+    """None: a state dict does not say."""
+    padded: bool | None
+    norm_after: str | None
+    """The norm layer that takes its output and nothing else does; None: a state dict does not say."""
+    norm_before: str | None
+    dtype: str
+    """As stored (`bfloat16`)."""
