@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -72,23 +73,57 @@ def run(
         return Run(description, why_not="--static was given", needs="a run, without --static")
     if options.model is None and not wanted:
         return Run(description, why_not="no selected rule needs a run", needs="the whole set of rules")
-    if description is not None and options.model is None and _is_state_dict(description):
-        return Run(description, why_not="a state dict holds no code", needs="the model: --model file.py:factory")
+    chosen = choose(path, description, options)
+    if chosen.runner is None:
+        return Run(description, why_not=chosen.why_not, needs=chosen.needs)
+    asked = options.model is not None or options.inputs is not None or options.run or options.trust_pickle
+    return _run(chosen.runner, chosen.subject, asked, progress)
+
+
+class Chosen(NamedTuple):
+    """What can run an artifact, or why nothing can."""
+
+    subject: Subject
+    runner: Runner | None = None
+    why_not: str = ""
+    needs: str = ""
+    """What to give or allow so that it can."""
+
+
+def choose(path: Path | None, description: Description | None, options: RunOptions) -> Chosen:
+    """The runner for the artifact, or for the user's own model when there is no file, as far as the options allow."""
     from bnaudit.runners import Subject, runners
 
     subject = Subject(path, description, options)
-    asked = options.model is not None or options.inputs is not None or options.run or options.trust_pickle
+    if options.static:
+        return Chosen(subject, why_not="--static was given", needs="a run, without --static")
+    if description is not None and options.model is None and _is_state_dict(description):
+        return Chosen(subject, why_not="a state dict holds no code", needs="the model: --model file.py:factory")
     for runner in runners():
         permission = runner.permits(subject)
         if permission is None:
             continue
         if permission:
-            return Run(description, why_not=f"it needs {permission}", needs=permission)
-        return _run(runner, subject, asked, progress)
+            return Chosen(subject, why_not=f"it needs {permission}", needs=permission)
+        return Chosen(subject, runner)
     if options.model is not None and description is not None and _is_graph(description):
         why = "a graph is run as it is, and no model of --model takes its weights"
-        return Run(description, why_not=why, needs="a run without --model")
-    return Run(description, why_not="nothing here can run it", needs="another format of the model")
+        return Chosen(subject, why_not=why, needs="a run without --model")
+    return Chosen(subject, why_not="nothing here can run it", needs="another format of the model")
+
+
+@contextmanager
+def opened(chosen: Chosen) -> Iterator[Session]:
+    """A session of what was chosen; leaving it leaves the user's model as it was. One thread at a time.
+
+    Raises NotPossibleError where there is no runner, and what the runner raises when the model cannot be opened.
+    """
+    from bnaudit.session import NotPossibleError
+
+    if chosen.runner is None:
+        raise NotPossibleError(f"it was not run: {chosen.why_not}", remedy=f"give {chosen.needs}")
+    with _ONE_AT_A_TIME, chosen.runner.open(chosen.subject) as session:
+        yield session
 
 
 def _is_graph(description: Description) -> bool:
@@ -108,7 +143,7 @@ def _run(runner: Runner, subject: Subject, asked: bool, progress: Progress) -> R
     description = subject.description
     begin = time.monotonic()
     try:
-        with _ONE_AT_A_TIME, runner.open(subject) as session:
+        with opened(Chosen(subject, runner)) as session:
             description = completed(description, session, subject)
             session.entered = None if isinstance(progress, Silent) else progress.layer
             with warnings.catch_warnings():

@@ -45,24 +45,24 @@ class Arranged:
     @cached_property
     def base(self) -> Batch:
         """Anchors and companions."""
-        return self._batch(self._pool.take(self._choice.base), self._rows.anchors)
+        return self._pool.take(self._choice.base).batch(self._rows.anchors)
 
     @cached_property
     def swapped(self) -> Batch:
         """The same anchors, other companions."""
-        return self._batch(self._pool.take(self._choice.swapped), self._rows.anchors)
+        return self._pool.take(self._choice.swapped).batch(self._rows.anchors)
 
     @property
     def scaled(self) -> Batch:
         """`base` with companions × 100, or redrawn."""
         whole, rows = self._pool.take(self._choice.base), list(self._rows.companions)
         generator = np.random.default_rng([self._seed, 1])
-        return self._batch(scaled(whole, rows, generator), self._rows.anchors)
+        return scaled(whole, rows, generator).batch(self._rows.anchors)
 
     @property
     def alone(self) -> Batch:
         """The one anchor, as often as the artifact's fixed batch asks for."""
-        return self._batch(self._pool.take([self._choice.base[self.alone_row]] * (self._fixed or 1)), (0,))
+        return self._pool.take([self._choice.base[self.alone_row]] * (self._fixed or 1)).batch((0,))
 
     def few(self, size: int) -> Batch:
         """The anchor of `alone` in the middle of `size` − 1 companions. Raises NotPossibleError for a fixed batch and
@@ -90,7 +90,7 @@ class Arranged:
         for array, axis in whole.arrays():
             if array.dtype.kind in "fc":
                 np.moveaxis(array, axis, 0)[rows] = np.nan
-        return self._batch(whole, self._rows.anchors)
+        return whole.batch(self._rows.anchors)
 
     def lengthened(self) -> tuple[Batch, int, tuple[int, int]] | None:
         """Companions of another length, where the user's loader has a collate function to pad them."""
@@ -101,7 +101,7 @@ class Arranged:
         if made is None:
             return None
         pool, axis, lengths = made
-        return self._batch(pool, self._rows.anchors), axis, lengths
+        return pool.batch(self._rows.anchors), axis, lengths
 
     def _among(self, companions: Sequence[int]) -> Batch:
         size, place = len(companions) + 1, (len(companions) + 1) // 2
@@ -109,9 +109,4 @@ class Arranged:
             raise NotPossibleError(f"the artifact fixes its batch at {self._fixed}, so {size} cannot be run")
         samples = list(companions)
         samples.insert(place, self._choice.base[self.alone_row])
-        return self._batch(self._pool.take(samples), (place,))
-
-    @staticmethod
-    def _batch(pool: Pool, anchors: tuple[int, ...]) -> Batch:
-        args, kwargs = pool.tree
-        return Batch(args=args, kwargs=kwargs, size=pool.size, anchors=anchors, axis=pool.axes.first)
+        return self._pool.take(samples).batch((place,))

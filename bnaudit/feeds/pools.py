@@ -11,6 +11,7 @@ import numpy as np
 from bnaudit.errors import UnreadableError
 from bnaudit.feeds.axes import Axes
 from bnaudit.feeds.trees import Array, leaves, mapped
+from bnaudit.session import Batch
 
 _LONGEST_SEARCH = 64
 """Batches of other lengths that are read in the hope of more samples of one length."""
@@ -60,6 +61,11 @@ class Pool(NamedTuple):
         parts = [list(pool.arrays()) for pool in (self, *others)]
         columns = zip(*parts, strict=True)
         return self.with_arrays(np.concatenate([array for array, _ in column], axis=column[0][1]) for column in columns)
+
+    def batch(self, anchors: tuple[int, ...] = (0,)) -> Batch:
+        """All of it as the inputs of one forward."""
+        args, kwargs = self.tree
+        return Batch(args=args, kwargs=kwargs, size=self.size, anchors=anchors, axis=self.axes.first)
 
     def digests(self) -> list[bytes]:
         """The bytes of every row, all arrays together: equal for samples that are equal bit by bit."""
