@@ -1,0 +1,96 @@
+"""One file per cause that cannot be replayed, because production did not log what is needed. A plugin is a module with
+
+    FAMILY = Family(name="dropout", judge=judge)
+
+`judge(replays, log)` draws from the given inputs what the cause could have made of them, and says whether the observed
+scores look like one more draw. It never says *explained*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from bnaudit.diagnosis import FamilyMatch, LogEvidence
+from bnaudit.plugins import load, names
+from bnaudit.variation import Variation
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class LayerMoments(NamedTuple):
+    """What one batch would add to a norm layer's running statistics, and how much it would count."""
+
+    mean: NDArray[np.float64]
+    """(channels,)"""
+    var: NDArray[np.float64]
+    """(channels,), unbiased, as running variances are updated with."""
+    stored_mean: NDArray[np.float64]
+    stored_var: NDArray[np.float64]
+    momentum: float
+    """Weight of the new batch."""
+
+
+class Replays(Protocol):
+    """What the families ask of the model: forwards of the given inputs, in the form in which scores were observed."""
+
+    observed: NDArray[np.float64]
+    """(observations, columns), NaN where nothing was logged; labels as one column."""
+    as_saved: NDArray[np.float64]
+    """The same of the model in eval as saved."""
+    rows: NDArray[np.int64]
+    """(observations,): input of each."""
+    inputs: int
+    """Given inputs."""
+    norms: tuple[str, ...]
+    """Layers that can be put into training mode; empty: none."""
+    drops: bool
+    """Whether the model has dropout, or its kind, with a probability above 0."""
+    is_labels: bool
+    floor: float
+    """Residual that the precision of the observed scores leaves."""
+
+    def scores(
+        self, variation: Variation, groups: Sequence[Sequence[int]] | None = None, seed: int | None = None
+    ) -> NDArray[np.float64]:
+        """(observations, columns) of the model so varied, in the observed form.
+
+        groups: for each observation the inputs of its batch, its own first; None: companions do not matter.
+        Raises RunError, NotPossibleError or BudgetSpent.
+        """
+
+    def batch_moments(self, rows: Sequence[int]) -> Mapping[str, LayerMoments]:
+        """Of every layer of `norms`, of one forward of these inputs in training mode. Raises as `scores`."""
+
+
+class Family(NamedTuple):
+    """The contract of a family plugin."""
+
+    name: str
+    judge: Callable[[Replays, LogEvidence | None], FamilyMatch | None]
+    """None: the model cannot have it (no dropout, no norm that uses the batch)."""
+
+
+def families(
+    replays: Replays, log: LogEvidence | None = None
+) -> tuple[tuple[FamilyMatch, ...], tuple[tuple[str, str], ...]]:
+    """Every family's judgement, the likeliest consistent one first, and (family, why) of those that were not judged.
+
+    Raises nothing that a replay raises: a family that cannot be drawn, or for which no time is left, is not judged.
+    """
+    from bnaudit.errors import BnauditError
+
+    judged: list[FamilyMatch] = []
+    left: list[tuple[str, str]] = []
+    for name in names(__name__):
+        family: Family = load(__name__, name).FAMILY
+        try:
+            match = family.judge(replays, log)
+        except BnauditError as error:
+            left.append((family.name, str(error)))
+            continue
+        if match is not None:
+            judged.append(match)
+    return tuple(sorted(judged, key=lambda match: (not match.consistent, -match.inside))), tuple(left)
