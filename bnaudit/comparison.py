@@ -7,7 +7,7 @@ The *baseline* is what is trusted (the first path of `bnaudit compare`), the *su
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from bnaudit.description import Description, NormLayer, Part
 from bnaudit.measurement import Shift
@@ -223,6 +223,16 @@ class RoundTrip(Record, eq=False):
     """Why nothing was compared."""
 
 
+class Reshaped(Record):
+    """A convolution or linear layer whose weight has another shape in the other."""
+
+    layer: str
+    """The subject's name."""
+    baseline_layer: str
+    shapes: tuple[tuple[int, ...], tuple[int, ...]]
+    """Of the baseline's weight and the subject's."""
+
+
 class Comparison(Record, eq=False):
     """Everything that comparing two artifacts showed."""
 
@@ -240,24 +250,55 @@ class Comparison(Record, eq=False):
     run_needs: str = ""
     """What to give so that they are."""
     round_trip: RoundTrip | None = None
+    reshaped: tuple[Reshaped, ...] = ()
+    """Layers beside the norms that have the same name and another shape."""
     remarks: tuple[str, ...] = ()
+
+    @property
+    def compared(self) -> bool:
+        """Whether any number of one could be held against one of the other."""
+        held = any(move.affine_equal is not None or move.statistics_equal is not None for move in self.moves)
+        folded = self.folds is not None and bool(self.folds.folds)
+        back = self.round_trip is not None and not self.round_trip.not_done
+        return held or folded or back or self.run is not None
+
+
+class Values(Protocol):
+    """A stored tensor: known, and not read before `load`. bnaudit.reading.tensors.tensor_refs.TensorRef is one."""
+
+    @property
+    def dtype(self) -> str:
+        """As stored (`bfloat16`)."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As stored."""
+
+    def load(self) -> NDArray[np.float64] | NDArray[np.int64]:
+        """The exact values in `shape`, widened to float64. Raises UnreadableError."""
 
 
 class LinearLayer(Record, eq=False):
-    """A convolution or linear layer of an artifact, its weights read when a fold is recomputed."""
+    """A convolution or linear layer of an artifact; its weights are read when a fold is recomputed."""
 
     name: str
     """Module path, or node or output name in a graph."""
-    operator: str
-    """`conv`, `transposed conv`, `linear`"""
-    weight: NDArray[np.generic]
-    """As stored, (out, in ÷ groups, …); of a transposed convolution (in, out ÷ groups, …)."""
-    bias: NDArray[np.generic] | None
-    groups: int | None
+    operator: str | None
+    """`conv`, `transposed conv`, `linear`; None: a state dict does not tell the first two apart."""
+    weight: Values
+    """(out, in ÷ groups, …); of a transposed convolution (in, out ÷ groups, …)."""
+    bias: Values | None
+    groups: int | None = None
     """None: a state dict does not say."""
-    padded: bool | None
-    norm_after: str | None
-    """The norm layer that takes its output and nothing else does; None: a state dict does not say."""
-    norm_before: str | None
-    dtype: str
-    """As stored (`bfloat16`)."""
+    input_first: bool = False
+    """A linear layer whose weight is stored as (in, out)."""
+    padded: bool | None = None
+    """Whether it pads its input with zeros; None: the artifact does not say."""
+    norm_after: str | None = None
+    """The norm layer that takes its output, and nothing else does; None: none, or the artifact has no topology."""
+    norm_before: str | None = None
+    """The norm layer whose output it takes, and nothing else does."""
+    next_norm: str | None = None
+    """The norm layer that comes next in the artifact's order, before another layer of this kind does."""
+    previous_norm: str | None = None
+    """The norm layer that comes directly before it in that order."""
