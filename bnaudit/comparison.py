@@ -75,6 +75,8 @@ class Move(Record):
     """gamma and beta equal bit by bit, after both were widened to float64."""
     statistics_equal: bool | None
     """Mean and variance, likewise."""
+    rounding: str = ""
+    """Where values differ by no more than the rounding of a copy to this dtype (`float16`), which counts as equal."""
     configuration: tuple[str, ...] = ()
     """Names of the fields that differ, of kind, eps, tracks_statistics, affine, momentum, channels."""
     modes: tuple[str, str] | None = None
@@ -82,11 +84,11 @@ class Move(Record):
     counters: tuple[float, float] | None = None
     """num_batches_tracked, the baseline's and the subject's, where both have one."""
     mean_shift: float | None = None
-    """Root mean square over channels of (subject's mean − baseline's) ÷ the baseline's standard deviation."""
+    """Root mean square over channels of (subject's mean − baseline's) ÷ the baseline's √(variance + epsilon)."""
     var_ratio: float | None = None
-    """Median over channels of the larger variance ÷ the smaller one; 1: the same."""
+    """Median over live channels of the larger variance ÷ the smaller one; 1: the same."""
     affine_change: float | None = None
-    """‖(gamma, beta) subject − baseline‖ ÷ ‖(gamma, beta) baseline‖."""
+    """‖(gamma, beta) subject − baseline‖ ÷ ‖(gamma, beta) baseline‖ (÷ 1 where that is 0)."""
     gain_change: float | None = None
     """Largest |gain subject − gain baseline| ÷ the largest |gain baseline|, gain = gamma ÷ √(var + eps)."""
     shift_change: float | None = None
@@ -290,8 +292,8 @@ class LinearLayer(Record, eq=False):
     bias: Values | None
     groups: int | None = None
     """None: a state dict does not say."""
-    input_first: bool = False
-    """A linear layer whose weight is stored as (in, out)."""
+    output_last: bool = False
+    """The weight is stored as (in, out), or (…, in, out) of a convolution, as Keras and Flax do."""
     padded: bool | None = None
     """Whether it pads its input with zeros; None: the artifact does not say."""
     norm_after: str | None = None

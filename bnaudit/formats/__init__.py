@@ -1,6 +1,6 @@
 """One file per model format. A plugin is a module with a `FORMAT`:
 
-    FORMAT = Format(name="PyTorch zip checkpoint", suffixes=(".pt", ".pth"), claims=claims, read=read)
+    FORMAT = Format(name="PyTorch zip checkpoint", suffixes=(".pt", ".pth"), claims=claims, read=read, linear=linear)
 
 `claims(candidate)` decides by content and is cheap; heavy imports stand inside `read`. `read(candidate)`
 returns a Description, imports no framework and executes nothing; it raises UnreadableError or NotAuditedError.
@@ -9,12 +9,14 @@ A directory is offered too (`candidate.source` is None then).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
 from bnaudit.caps import Caps
-from bnaudit.description import Description
+from bnaudit.comparison import LinearLayer
+from bnaudit.description import Description, Part
 from bnaudit.errors import NotAModelError, UnreadableError
 from bnaudit.plugins import load, names
 from bnaudit.reading.byte_source import ByteSource
@@ -45,6 +47,9 @@ class Candidate:
         return self._members
 
 
+LinearReader = Callable[[Candidate, Part], AbstractContextManager[Sequence[LinearLayer]]]
+
+
 class Format(NamedTuple):
     """The contract of a format plugin."""
 
@@ -56,6 +61,9 @@ class Format(NamedTuple):
     read: Callable[[Candidate], Description]
     is_read: bool = True
     """False: it only says what the file is (`read` raises); asked when no format that is read claims the file."""
+    linear: LinearReader | None = None
+    """The convolutions and linear layers of one part that `read` described, in the artifact's order, while the context
+    is open; `load` of a weight reads it. Nothing else is read. Raises UnreadableError. None: the format cannot."""
 
 
 def formats() -> Iterator[Format]:

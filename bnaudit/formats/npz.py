@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from bnaudit.description import Artifact, Description, Gap
+from bnaudit.description import Artifact, Description, Gap, Part
 from bnaudit.errors import UnreadableError
 from bnaudit.formats import Candidate, Format
 
 if TYPE_CHECKING:
+    from bnaudit.comparison import LinearLayer
     from bnaudit.reading.tensors.tensor_refs import TensorRef
     from bnaudit.reading.zip_directory import ZipDirectory
 
@@ -34,9 +37,7 @@ def read(candidate: Candidate) -> Description:
     source = candidate.source
     if source is None:
         raise UnreadableError(f"{candidate.path} is a folder", remedy="give the file in it")
-    archive = ZipDirectory(source)
-    longest = _LONGEST_PACKED if sum(map(archive.size, archive.names)) > source.size else source.size
-    entries = [(name.removesuffix(".npy"), _tensor(archive, name, longest)) for name in archive.names]
+    entries = _entries(ZipDirectory(source), source.size)
     part, gaps = describe_state_dict("", entries, None, Tally(source.caps, source.name))
     objects = [Gap(where=name, why=_OBJECTS) for name, ref in entries if isinstance(ref, NpyTensor) and ref.is_object]
     return Description(
@@ -46,10 +47,27 @@ def read(candidate: Candidate) -> Description:
     )
 
 
+@contextmanager
+def linear(candidate: Candidate, part: Part) -> Iterator[list[LinearLayer]]:
+    """The convolutions and linear layers among the arrays. Raises UnreadableError."""
+    from bnaudit.reading.checkpoints.linear_tensors import linear_tensors
+    from bnaudit.reading.zip_directory import ZipDirectory
+
+    assert candidate.source is not None  # claimed by its content
+    archive = ZipDirectory(candidate.source)
+    yield linear_tensors(_entries(archive, sum(map(archive.size, archive.names))), part)
+
+
+def _entries(archive: ZipDirectory, size: int) -> list[tuple[str, TensorRef]]:
+    """The arrays of a file of so many bytes by name."""
+    longest = _LONGEST_PACKED if sum(map(archive.size, archive.names)) > size else size
+    return [(name.removesuffix(".npy"), _tensor(archive, name, longest)) for name in archive.names]
+
+
 def _tensor(archive: ZipDirectory, name: str, longest: int) -> TensorRef:
     from bnaudit.reading.tensors.npy_header import NpyTensor, UnopenedTensor
 
     return UnopenedTensor() if archive.size(name) > longest else NpyTensor(archive.open(name))
 
 
-FORMAT = Format(name=NAME, suffixes=(".npz",), claims=claims, read=read)
+FORMAT = Format(name=NAME, suffixes=(".npz",), claims=claims, read=read, linear=linear)

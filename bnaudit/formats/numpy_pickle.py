@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from bnaudit.description import Description
+from bnaudit.description import Description, Part
 from bnaudit.errors import UnreadableError
 from bnaudit.formats import Candidate, Format
 from bnaudit.reading.byte_source import ByteSource
+
+if TYPE_CHECKING:
+    from bnaudit.comparison import LinearLayer
 
 NAME = "pickle"
 
@@ -42,6 +48,20 @@ def read(candidate: Candidate) -> Description:
         return description(pickled.root, imports.imports(), TorchTensors(_NoStorages()), candidate.source, NAME)
 
 
+@contextmanager
+def linear(candidate: Candidate, part: Part) -> Iterator[list[LinearLayer]]:
+    """The convolutions and linear layers of the part. Raises UnreadableError."""
+    from bnaudit.reading.checkpoints.linear_layers import checkpoint_layers
+    from bnaudit.reading.checkpoints.tally import Tally
+    from bnaudit.reading.pickles.machine import run
+    from bnaudit.reading.tensors.torch_tensors import TorchTensors
+
+    source = candidate.source
+    assert source is not None  # claimed by its content
+    tally = Tally(source.caps, source.name)
+    yield checkpoint_layers(run(source).root, TorchTensors(_NoStorages()), part, part.name, tally)
+
+
 class _NoStorages:
     """A bare pickle has no storages: what torch tensors in it refer to is in another file."""
 
@@ -51,4 +71,4 @@ class _NoStorages:
 
 
 # No endings: most files called .pkl are no models, and the content decides anyway.
-FORMAT = Format(name=NAME, suffixes=(), claims=claims, read=read)
+FORMAT = Format(name=NAME, suffixes=(), claims=claims, read=read, linear=linear)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from bnaudit.description import Description
+from bnaudit.description import Description, Part
 from bnaudit.formats import Candidate, Format
 
 if TYPE_CHECKING:
+    from bnaudit.comparison import LinearLayer
     from bnaudit.reading.byte_source import ByteSource
 
 
@@ -30,7 +33,18 @@ def read(candidate: Candidate) -> Description:
     return describe(source, str(candidate.path))
 
 
+@contextmanager
+def linear(candidate: Candidate, part: Part) -> Iterator[list[LinearLayer]]:
+    """The convolutions and linear layers of the graph. Raises UnreadableError."""
+    from bnaudit.reading.onnx.external import ExternalFiles
+    from bnaudit.reading.onnx.linear_nodes import linear_nodes
+
+    assert candidate.source is not None  # claimed by its content
+    with ExternalFiles(candidate.source) as files:
+        yield linear_nodes(candidate.source, files)
+
+
 _FIRST_BYTES = (b"\x08", b"\x12", b"\x1a", b"\x22", b"\x28", b"\x32", b"\x3a", b"\x42")
 """Keys of ModelProto's first eight fields."""
 
-FORMAT = Format(name="ONNX", suffixes=(".onnx",), claims=claims, read=read)
+FORMAT = Format(name="ONNX", suffixes=(".onnx",), claims=claims, read=read, linear=linear)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from bnaudit.description import Artifact, Description
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from bnaudit.description import Artifact, Description, Part
 from bnaudit.errors import UnreadableError
 from bnaudit.formats import Candidate, Format
+
+if TYPE_CHECKING:
+    from bnaudit.comparison import LinearLayer
 
 NAME = "safetensors"
 SUFFIX = ".safetensors"
@@ -42,4 +49,14 @@ def read(candidate: Candidate) -> Description:
     )
 
 
-FORMAT = Format(name=NAME, suffixes=(SUFFIX,), claims=claims, read=read)
+@contextmanager
+def linear(candidate: Candidate, part: Part) -> Iterator[list[LinearLayer]]:
+    """The convolutions and linear layers of the file. Raises UnreadableError."""
+    from bnaudit.reading.checkpoints.linear_tensors import linear_tensors
+    from bnaudit.reading.safetensors_header import SafetensorsFile
+
+    assert candidate.source is not None  # claimed by its content
+    yield linear_tensors(list(SafetensorsFile(candidate.source).tensors.items()), part)
+
+
+FORMAT = Format(name=NAME, suffixes=(SUFFIX,), claims=claims, read=read, linear=linear)

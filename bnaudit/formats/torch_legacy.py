@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from bnaudit.description import Description
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from bnaudit.description import Description, Part
 from bnaudit.errors import MalformedError, UnreadableError
 from bnaudit.formats import Candidate, Format
+
+if TYPE_CHECKING:
+    from bnaudit.comparison import LinearLayer
 
 NAME = "PyTorch legacy checkpoint"
 _MAGIC = 0x1950A86A20F9469CFC6C
@@ -36,4 +43,25 @@ def read(candidate: Candidate) -> Description:
         return description(stream.root, imports.imports(), TorchTensors(stream.storages), source, NAME)
 
 
-FORMAT = Format(name=NAME, suffixes=(".pth", ".pt", ".th", ".ckpt", ".bin", ".pth.tar"), claims=claims, read=read)
+@contextmanager
+def linear(candidate: Candidate, part: Part) -> Iterator[list[LinearLayer]]:
+    """The convolutions and linear layers of the part. Raises UnreadableError."""
+    from bnaudit.reading.checkpoints.linear_layers import checkpoint_layers
+    from bnaudit.reading.checkpoints.tally import Tally
+    from bnaudit.reading.pickles.legacy_stream import LegacyStream
+    from bnaudit.reading.tensors.torch_tensors import TorchTensors
+
+    source = candidate.source
+    assert source is not None  # claimed by its content
+    stream = LegacyStream(source)
+    tally = Tally(source.caps, source.name)
+    yield checkpoint_layers(stream.root, TorchTensors(stream.storages), part, part.name, tally)
+
+
+FORMAT = Format(
+    name=NAME,
+    suffixes=(".pth", ".pt", ".th", ".ckpt", ".bin", ".pth.tar"),
+    claims=claims,
+    read=read,
+    linear=linear,
+)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from bnaudit.description import Description
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from bnaudit.description import Description, Part
 from bnaudit.errors import UnreadableError
 from bnaudit.formats import Candidate, Format
+
+if TYPE_CHECKING:
+    from bnaudit.comparison import LinearLayer
 
 NAME = "PyTorch zip checkpoint"
 
@@ -36,4 +43,23 @@ def read(candidate: Candidate) -> Description:
         return description(pickled.root, imports.imports(), tensors, candidate.source, NAME)
 
 
-FORMAT = Format(name=NAME, suffixes=(".pt", ".pth", ".ckpt", ".bin", ".th", ".pth.tar"), claims=claims, read=read)
+@contextmanager
+def linear(candidate: Candidate, part: Part) -> Iterator[list[LinearLayer]]:
+    """The convolutions and linear layers of the part. Raises UnreadableError."""
+    from bnaudit.reading.checkpoints.linear_layers import checkpoint_layers
+    from bnaudit.reading.checkpoints.tally import Tally
+    from bnaudit.reading.checkpoints.torch_archive import read_archive
+
+    source = candidate.source
+    assert source is not None  # claimed by its content
+    pickled, tensors = read_archive(source)
+    yield checkpoint_layers(pickled.root, tensors, part, part.name, Tally(source.caps, source.name))
+
+
+FORMAT = Format(
+    name=NAME,
+    suffixes=(".pt", ".pth", ".ckpt", ".bin", ".th", ".pth.tar"),
+    claims=claims,
+    read=read,
+    linear=linear,
+)

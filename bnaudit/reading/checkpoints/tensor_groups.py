@@ -37,6 +37,12 @@ def describe_dicts(
     return parts, gaps, remarks
 
 
+def entries_of(dicts: list[TensorDict], name: str) -> list[tuple[str, TensorRef]]:
+    """The tensors of the part that describe_dicts calls `name`; none when there is no such part."""
+    named = [group.entries for group in _grouped(dicts) if ".".join(group.path) == name]
+    return max(named, key=len, default=[])
+
+
 class _Group:
     """The tensors of one part."""
 

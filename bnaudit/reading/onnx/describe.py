@@ -44,7 +44,7 @@ _RECOGNIZERS: dict[str, Recognizer] = {
 def describe(source: ByteSource, path: str) -> Description:
     """Walk one model and describe its norm layers. Raises UnreadableError when it is corrupt or beyond the caps."""
     with ExternalFiles(source) as files:
-        model = read_model(_at_hand(source), files)
+        model = read_model(at_hand(source), files)
         analysis = Analysis(Scope(model, model.graph))
         tensors = all_tensors(analysis)
         part = _part(analysis, tensors)
@@ -60,7 +60,7 @@ def describe(source: ByteSource, path: str) -> Description:
         return Description(artifact=artifact, parts=(part,), gaps=analysis.parameters.gaps)
 
 
-def _at_hand(source: ByteSource) -> ByteSource:
+def at_hand(source: ByteSource) -> ByteSource:
     """A small file is read whole, once: its nodes, attributes and parameters lie too close together to be apart."""
     if source.size > min(_SMALL_FILE, source.caps.header_bytes):
         return source
