@@ -3,6 +3,7 @@
     import bnaudit
     bnaudit.describe("model.pt")   # Description: what the file says
     bnaudit.audit("model.pt")      # Report: verdicts, ledger, findings
+    bnaudit.compare("trained.pt", "deployed.onnx")   # Report: what differs, and why
     bnaudit.assert_deployable(net, batch)   # AssertionError unless it may be deployed
 
 The names below are loaded when they are first used.
@@ -16,6 +17,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from bnaudit.auditing import audit, describe
+    from bnaudit.comparing import compare
     from bnaudit.deployable import assert_deployable
     from bnaudit.description import Description
     from bnaudit.errors import BnauditError
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "assert_deployable": "bnaudit.deployable",
     "audit": "bnaudit.auditing",
+    "compare": "bnaudit.comparing",
     "describe": "bnaudit.auditing",
     "BnauditError": "bnaudit.errors",
     "Description": "bnaudit.description",
@@ -46,6 +49,7 @@ __all__ = [
     "__version__",
     "assert_deployable",
     "audit",
+    "compare",
     "describe",
     "watch",
 ]

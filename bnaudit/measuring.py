@@ -51,7 +51,7 @@ class Run(NamedTuple):
     def lacks(self, needs: Collection[str]) -> str:
         """What a rule with these needs would have to be given; "" when it has all."""
         if "baseline" in needs:
-            return "baseline"
+            return "a baseline: bnaudit compare baseline.pt model.pt"
         if not needs:
             return ""
         if self.measured is None:

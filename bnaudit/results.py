@@ -268,7 +268,10 @@ class Audit(Record, eq=False):
 
     @property
     def looked(self) -> bool:
-        """Whether anything was checked: there is a model, and not all that may be norm layers is unread."""
+        """Whether anything was checked: there is a model, and not all that may be norm layers is unread; of two, that
+        anything of one could be held against the other."""
+        if self.comparison is not None:
+            return self.comparison.compared
         layers = [layer for _, layer in self.description.layers]
         tensors = [tensor for layer in layers for tensor in layer.tensors]
         if layers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bnaudit.description import Artifact, Description
 from bnaudit.errors import where_raised
@@ -14,6 +14,9 @@ from bnaudit.records import replace
 from bnaudit.results import Failed, Finding, Hit, Severity, Skipped
 from bnaudit.rules import Case, Rule
 from bnaudit.settings import Settings
+
+if TYPE_CHECKING:
+    from bnaudit.comparison import Comparison
 
 _Places = Mapping[str, set[tuple[str, str | None]]]
 """Rule id → parts and layers that it hit."""
@@ -29,7 +32,12 @@ class Checked(NamedTuple):
 
 
 def check(
-    description: Description, settings: Settings, selected: Sequence[Rule], unselected: Sequence[Rule], ran: Run
+    description: Description,
+    settings: Settings,
+    selected: Sequence[Rule],
+    unselected: Sequence[Rule],
+    ran: Run,
+    comparison: Comparison | None = None,
 ) -> Checked:
     """Apply the selected rules; an unselected one still silences the less specific ones that yield to it."""
     wanted = {id for rule in selected for id in rule.yields_to}
@@ -37,10 +45,10 @@ def check(
     hits: dict[str, list[Hit]] = {}
     failed: list[Failed] = []
     for rule in asked:
-        if ran.lacks(rule.needs):
+        if _lacking(rule, ran, comparison):
             continue
         try:
-            hits[rule.id] = _hits(rule, description, settings, ran)
+            hits[rule.id] = _hits(rule, description, settings, ran, comparison)
         except Exception as error:
             failed.append(Failed(rule=rule.id, name=rule.name, error=where_raised(error)))
     places = {id: {(hit.part, hit.layer) for hit in found} for id, found in hits.items()}
@@ -51,14 +59,27 @@ def check(
         if not _yields(hit, rule, places)
     ]
     skipped = [
-        Skipped(rule=rule.id, name=rule.name, needs=lacking) for rule in selected if (lacking := ran.lacks(rule.needs))
+        Skipped(rule=rule.id, name=rule.name, needs=lacking)
+        for rule in selected
+        if (lacking := _lacking(rule, ran, comparison))
     ]
     return Checked(sorted(findings, key=lambda f: (-f.severity, f.rule)), skipped, failed)
 
 
-def _hits(rule: Rule, description: Description, settings: Settings, ran: Run) -> list[Hit]:
+def _lacking(rule: Rule, ran: Run, comparison: Comparison | None) -> str:
+    """What a rule would have to be given; "" when it has all."""
+    if comparison is None or "baseline" not in rule.needs:
+        return ran.lacks(rule.needs)
+    if "outputs" in rule.needs and comparison.run is None:
+        return comparison.run_needs or "a run of both that works"
+    return ""
+
+
+def _hits(
+    rule: Rule, description: Description, settings: Settings, ran: Run, comparison: Comparison | None
+) -> list[Hit]:
     limits = MappingProxyType({**rule.limits, **settings.limits.get(rule.id, {})})
-    found = list(rule.check(Case(description, limits, measured=ran.measured)))
+    found = list(rule.check(Case(description, limits, comparison=comparison, measured=ran.measured)))
     if ran.measured is None or not rule.needs:
         return found
     # What was measured is of the part that was run.

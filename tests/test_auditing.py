@@ -80,7 +80,7 @@ def test_a_rule_that_breaks_is_reported_and_stops_no_other() -> None:
 def test_a_rule_without_what_it_needs_is_skipped_and_says_so() -> None:
     audit = conclude(SUBJECT, Settings(), [rule("BN601", hit(), needs=("baseline",))])
     assert not audit.findings
-    assert [(s.rule, s.needs) for s in audit.skipped] == [("BN601", "baseline")]
+    assert [(s.rule, s.needs) for s in audit.skipped] == [("BN601", "a baseline: bnaudit compare baseline.pt model.pt")]
 
 
 def test_limits_of_the_settings_replace_the_rules_own() -> None:

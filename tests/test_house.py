@@ -33,12 +33,14 @@ LEVELS = (
         "pickle_names",
         "finiteness",
     ),
+    ("matching",),
     ("worked_arithmetic", "initial_state", "averaged_weights", "run_options", "shifts", "sample_lists"),
     ("shift_wording", "places", "gap_limits", "mixing_causes", "single_samples", "run_proofs"),
     ("feeds", "run_objects", "finding_objects"),
     ("artifact_objects",),
     ("norm_statistics", "forwards", "experiment", "location", "tie_break", "swap", "received", "mode_gap", "mixing"),
-    ("reading",),
+    ("reading", "observed"),
+    ("request_log", "triage_families"),
     ("tallies",),
     ("terminal", "obstacles", "artifact_paths", "markdown_text"),
     ("torch_session", "onnx_session", "watching"),
@@ -57,6 +59,7 @@ LEVELS = (
     ("folding",),
     ("result_lines", "artifact_state"),
     ("auditing",),
+    ("comparing",),
     ("streaming",),
     (
         "output",
@@ -112,7 +115,7 @@ def test_imports_run_one_way(path: Path) -> None:
         assert level(pieces[1]) <= level(own), f"{own} imports {name}, which stands above it"
 
 
-@pytest.mark.parametrize("folder", ["formats", "rules", "reports", "probes", "runners", "commands"])
+@pytest.mark.parametrize("folder", ["formats", "rules", "reports", "probes", "runners", "commands", "triage_families"])
 def test_a_plugin_never_imports_another_plugin(folder: str) -> None:
     package = f"bnaudit.{folder}"
     for path in sorted((PACKAGE / folder).glob("*.py")):

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from bnaudit.results import Audit, Report, Severity
+from bnaudit.terminal.comparison_lines import comparison_lines
 from bnaudit.terminal.exit_meaning import last_line
 from bnaudit.terminal.finding_groups import findings
 from bnaudit.terminal.ledger_table import ledger
@@ -22,7 +23,7 @@ def whole_report(console: Console, report: Report, in_full: bool, show_accepted:
     for audit in report.audits:
         lists_accepted = show_accepted and len(audit.findings) > len(audit.open_findings)
         if whole or is_notable(audit) or lists_accepted:
-            _opening(console, audit, whole)
+            _opening(console, audit, whole, in_full)
             findings(console, audit, in_full, show_accepted, with_skipped=whole)
     if len(report.audits) + len(report.unaudited) > 1 or not report.audits:
         summary(console, report)
@@ -38,8 +39,11 @@ def is_notable(audit: Audit) -> bool:
     return audit.exit_code != 0 or any(each.severity >= Severity.WARNING for each in audit.open_findings)
 
 
-def _opening(console: Console, audit: Audit, whole: bool) -> None:
+def _opening(console: Console, audit: Audit, whole: bool, in_full: bool) -> None:
     """What stands above the findings."""
+    if audit.comparison is not None:
+        comparison_lines(console, audit, in_full)
+        return
     heading(console, audit)
     if whole:
         alarms(console, audit)

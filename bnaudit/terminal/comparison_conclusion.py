@@ -1,0 +1,190 @@
+"""What a comparison came to, in a sentence or two that all reports use."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from bnaudit.comparison import Comparison, Fold, FoldCause, Move
+from bnaudit.description import NormLayer
+from bnaudit.printable import printable
+from bnaudit.terminal.amounts import plural
+
+
+class Standing(NamedTuple):
+    """How many pairs of layers are equal in one respect, differ, or cannot be told: one of the two does not say."""
+
+    what: str
+    equal: int
+    differing: int
+    untold: int
+
+
+def conclusion(comparison: Comparison) -> tuple[str, ...]:
+    """The result first, then what else differs as a whole."""
+    said = [_norms(comparison), *_folded(comparison), *_unpaired(comparison), *_reshaped(comparison)]
+    return tuple(each for each in said if each)
+
+
+def is_equal(comparison: Comparison) -> bool:
+    """Whether nothing that was compared differs."""
+    matching = comparison.matching
+    apart = any(_differs(move) for move in comparison.moves) or bool(comparison.reshaped)
+    folds = comparison.folds
+    unequal = folds is not None and (bool(folds.unfound) or any(f.cause is not FoldCause.EQUAL for f in folds.folds))
+    return comparison.compared and not (apart or unequal or lacking(comparison) or matching.only_subject)
+
+
+def standings(comparison: Comparison) -> tuple[Standing, ...]:
+    """Affine parameters, statistics, configuration and mode apart."""
+    moves = comparison.moves
+    pairs = [(move, pair.baseline, pair.subject) for move, pair in zip(moves, comparison.matching.pairs, strict=True)]
+    return (
+        _standing("weight, bias", [move.affine_equal for move in moves]),
+        _standing("mean, variance", [move.statistics_equal for move in moves]),
+        _standing("configuration", [_configuration(*each) for each in pairs]),
+        _standing("mode", [_mode(*each) for each in pairs]),
+    )
+
+
+def lacking(comparison: Comparison) -> tuple[NormLayer, ...]:
+    """The baseline's norm layers that have no partner and were not folded either."""
+    return _unfolded(comparison, "subject", comparison.matching.only_baseline)
+
+
+def surplus(comparison: Comparison) -> tuple[NormLayer, ...]:
+    """The subject's likewise."""
+    return _unfolded(comparison, "baseline", comparison.matching.only_subject)
+
+
+def by_cause(folds: tuple[Fold, ...]) -> list[tuple[FoldCause, list[Fold]]]:
+    """The folds of each cause, equal ones first, then the most frequent."""
+    counted = Counter(fold.cause for fold in folds)
+    order = sorted(counted, key=lambda cause: (cause is not FoldCause.EQUAL, -counted[cause]))
+    return [(cause, [fold for fold in folds if fold.cause is cause]) for cause in order]
+
+
+def _unfolded(comparison: Comparison, side: str, layers: tuple[NormLayer, ...]) -> tuple[NormLayer, ...]:
+    folds = comparison.folds
+    if folds is None or folds.folded != side:
+        return layers
+    folded = {fold.layer for fold in folds.folds}
+    return tuple(layer for layer in layers if layer.name not in folded)
+
+
+def _norms(comparison: Comparison) -> str:
+    moves = comparison.moves
+    if not moves:
+        folded = comparison.folds is not None and bool(comparison.folds.folds)
+        return "" if folded or comparison.round_trip is not None else _nothing(comparison)
+    if not any(map(_is_held, moves)):
+        return f"nothing could be compared: no values of {plural(len(moves), 'norm layer')} are in both"
+    moved = [move for move in moves if _moved(move)]
+    if not moved:
+        return _unmoved(comparison)
+    if len(moved) == len(moves):
+        return _all_moved(moves)
+    rest = len(moves) - len(moved)
+    return f"{len(moved)} of {plural(len(moves), 'norm layer')} moved: {_kinds(moved)}; {_stand(rest)} bit for bit"
+
+
+def _stand(rest: int) -> str:
+    return f"the other {rest} are equal" if rest > 1 else "the other one is equal"
+
+
+def _nothing(comparison: Comparison) -> str:
+    if not comparison.baseline_part.layers and not comparison.subject_part.layers:
+        return "nothing could be compared: neither holds a norm layer"
+    if not comparison.subject_part.layers or not comparison.baseline_part.layers:
+        side = "baseline" if not comparison.baseline_part.layers else "subject"
+        return f"nothing could be compared: the {side} holds no norm layer, and none was found folded"
+    return "nothing could be compared: no norm layer of one is found in the other"
+
+
+def _unmoved(comparison: Comparison) -> str:
+    moves = comparison.moves
+    layers = plural(len(moves), "norm layer")
+    configured = Counter(field for move in moves for field in move.configuration)
+    modes = sum(move.modes is not None for move in moves)
+    apart = [f"{field.replace('_', ' ')} in {count}" for field, count in configured.most_common()]
+    apart += [f"mode in {modes}"] if modes else []
+    if apart:
+        return f"the same numbers in {layers}, bit for bit, under another configuration: {', '.join(apart)}"
+    return f"equal: {layers}, bit for bit"
+
+
+def _all_moved(moves: tuple[Move, ...]) -> str:
+    layers = f"all {len(moves)} norm layers" if len(moves) > 1 else "the one norm layer"
+    still = {move.affine_equal is not False for move in moves}, {move.statistics_equal is not False for move in moves}
+    if still == ({True}, {False}):
+        return f"statistics moved and weights stood still, in {layers}"
+    if still == ({False}, {True}):
+        return f"weights moved and statistics stood still, in {layers}"
+    if still == ({False}, {False}):
+        return f"everything moved: weights and statistics of {layers}, nothing stood still"
+    return f"{layers} moved: {_kinds(moves)}"
+
+
+def _kinds(moves: list[Move] | tuple[Move, ...]) -> str:
+    both = sum(move.affine_equal is False and move.statistics_equal is False for move in moves)
+    affine = sum(move.affine_equal is False for move in moves) - both
+    statistics = sum(move.statistics_equal is False for move in moves) - both
+    counted = [(both, "weights and statistics"), (affine, "weights alone"), (statistics, "statistics alone")]
+    return ", ".join(f"{what} of {count}" for count, what in counted if count)
+
+
+def _folded(comparison: Comparison) -> list[str]:
+    folds = comparison.folds
+    if folds is None or not folds.folds:
+        return []
+    total = len(folds.folds)
+    layers = f"{plural(total, 'norm layer')} {'is' if total == 1 else 'are'} folded in the {folds.folded}"
+    if all(fold.cause is FoldCause.EQUAL for fold in folds.folds):
+        return [f"equal after folding: {layers}, rightly to rounding"]
+    causes = [
+        f"{cause.value} in {len(found)}" for cause, found in by_cause(folds.folds) if cause is not FoldCause.EQUAL
+    ]
+    return [f"not equal after folding: {layers}: {', '.join(causes)}"]
+
+
+def _unpaired(comparison: Comparison) -> list[str]:
+    counted = (("baseline", lacking(comparison)), ("subject", surplus(comparison)))
+    named = [f"{plural(len(layers), 'norm layer')} only in the {side}" for side, layers in counted if layers]
+    return [", ".join(named)] if named and comparison.compared else []
+
+
+def _reshaped(comparison: Comparison) -> list[str]:
+    count = len(comparison.reshaped)
+    if not count:
+        return []
+    names = ", ".join(printable(each.layer) for each in comparison.reshaped[:4])
+    return [f"{plural(count, 'other layer')} changed shape: {names}{', …' if count > 4 else ''}"]
+
+
+def _standing(what: str, equal: list[bool | None]) -> Standing:
+    return Standing(what, equal.count(True), equal.count(False), equal.count(None))
+
+
+def _is_held(move: Move) -> bool:
+    return move.affine_equal is not None or move.statistics_equal is not None
+
+
+def _moved(move: Move) -> bool:
+    return move.affine_equal is False or move.statistics_equal is False
+
+
+def _differs(move: Move) -> bool:
+    return _moved(move) or bool(move.configuration) or move.modes is not None
+
+
+def _configuration(move: Move, baseline: NormLayer, subject: NormLayer) -> bool | None:
+    if move.configuration:
+        return False
+    return True if baseline.eps is not None and subject.eps is not None else None
+
+
+def _mode(move: Move, baseline: NormLayer, subject: NormLayer) -> bool | None:
+    if move.modes is not None:
+        return False
+    said = [layer.graph_training if layer.training is None else layer.training for layer in (baseline, subject)]
+    return None if None in said else True

@@ -1,0 +1,111 @@
+"""The same inputs through both, in the terminal: whether the reference is one, where they part, what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from bnaudit.comparison import ComparedRun, Comparison, OutputPair, Parting, RoundTrip
+from bnaudit.printable import printable
+from bnaudit.terminal.amounts import plural
+
+_MOST = 4
+
+
+def run_lines(console: Console, comparison: Comparison, *, failed: bool) -> None:
+    """Print the run, or why there was none."""
+    if comparison.round_trip is not None:
+        return
+    for line in run_texts(comparison, failed=failed):
+        console.print(Padding(line, (0, 0, 0, 2)))
+    console.print()
+
+
+def run_texts(comparison: Comparison, *, failed: bool = False) -> list[Text]:
+    """What is said of the run, a text for each line."""
+    if comparison.run is not None:
+        return list(_run(comparison.run))
+    needs = comparison.run_needs
+    arrow = f" → {printable(needs)}" if needs and needs not in comparison.not_run else ""
+    head = "could not run" if failed else "outputs not compared"
+    return [
+        Text.assemble(
+            (f"{head}: ", "bold red" if failed else "dim"), (f"{printable(comparison.not_run)}{arrow}", "dim")
+        )
+    ]
+
+
+def _run(run: ComparedRun) -> Iterator[Text]:
+    both = " and ".join(dict.fromkeys(printable(runner) for runner in run.runners))
+    inputs = (printable(run.inputs), "yellow" if run.synthetic else "")
+    yield Text.assemble(f"run: {both} · ", inputs, f" · {plural(run.samples, 'sample')}")
+    if run.reference_in_eval is False:
+        why = f": {printable(run.reference_why)}" if run.reference_why else ""
+        yield Text(f"the baseline itself is not in eval mode, it is no reference{why}", "bold yellow")
+    elif run.reference_in_eval is None:
+        why = f": {printable(run.reference_why)}" if run.reference_why else ""
+        yield Text(f"whether the baseline itself is in eval mode cannot be told{why}", "dim")
+    if run.subject_in_eval is False:
+        yield Text("the subject is not in eval mode", "yellow")
+    yield from _outputs(run.outputs)
+    if run.decisions:
+        yield Text(f"decisions that flip: {run.flips:,} of {run.decisions:,}", "yellow" if run.flips else "")
+    if run.parts_at:
+        yield Text.assemble("they part at ", (printable(run.parts_at), "bold"))
+        yield from (_parting(each) for each in origins(run)[:_MOST])
+    yield from (Text(printable(remark), "dim") for remark in run.remarks)
+
+
+def origins(run: ComparedRun) -> Sequence[Parting]:
+    """Norm layers that take the same and give something else."""
+    return [each for each in run.partings if each.originates]
+
+
+def _outputs(outputs: Sequence[OutputPair]) -> Iterator[Text]:
+    for pair in outputs:
+        name = printable(pair.subject) or "output"
+        yield Text.assemble((name, "bold"), f"  {output_text(pair)}", style="" if within(pair) else "yellow")
+
+
+def output_text(pair: OutputPair) -> str:
+    """`differs by 1.2 at most, floor 3e-06, in inputs 4, 7`."""
+    shift = pair.shift
+    if shift.shapes:
+        return f"has other shapes: {shift.shapes}"
+    if shift.exact:
+        return "equal bit for bit"
+    said = f"differs by {shift.difference:.3g} at most of {shift.scale:.3g}, floor {pair.floor:.2g}"
+    if within(pair):
+        return f"equal to rounding: {said}"
+    rows = f", furthest in inputs {', '.join(map(str, pair.rows[:_MOST]))}" if pair.rows else ""
+    return said + rows
+
+
+def within(pair: OutputPair) -> bool:
+    """Whether rounding explains it."""
+    return pair.shift.exact or (not pair.shift.shapes and pair.shift.difference <= pair.floor)
+
+
+def _parting(each: Parting) -> Text:
+    said = f"  {printable(each.layer)}: the same goes in, another comes out"
+    return Text(said + (f": {printable(each.reason)}" if each.reason else ""))
+
+
+def round_trip_lines(console: Console, comparison: Comparison) -> None:
+    """Print what came back otherwise."""
+    if comparison.round_trip is None:
+        return
+    for line in round_trip_texts(comparison.round_trip):
+        console.print(Padding(line, (0, 0, 0, 2)))
+    console.print()
+
+
+def round_trip_texts(trip: RoundTrip) -> list[Text]:
+    """What is said of the round trip, a text for each line."""
+    if trip.not_done:
+        return [Text(f"not done: {printable(trip.not_done)}", "bold red")]
+    lines = [Text(f"came back otherwise: {printable(name)}", "yellow") for name in trip.changed]
+    return lines + list(_outputs(trip.outputs))
