@@ -73,6 +73,7 @@ LEVELS = (
         "option_texts",
         "progress_bar",
     ),
+    ("tracing",),
     ("policy",),
     ("proposal",),
     ("artifact_settings", "inspection", "report_files", "gating", "deployable", "pytest_plugin", "integrations"),

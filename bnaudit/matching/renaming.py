@@ -1,0 +1,127 @@
+"""Rules of renaming that several layers have in common."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+
+from bnaudit.comparison import Rename
+from bnaudit.matching.beginnings import shared_beginning, shared_end
+from bnaudit.matching.signatures import Signature
+
+Rule = tuple[str, str]
+Shapes = Mapping[str, Signature | None]
+"""Names with what their layers are like."""
+_MOST_TRIED = 48
+"""Rules that are tried on all names, the most frequently proposed ones."""
+
+
+def renamed(name: str, rename: Rename) -> str:
+    """The name after the rename: at the first place where `old` begins a piece of it, else where it first stands."""
+    return replaced(name, (rename.old, rename.new))
+
+
+def replaced(name: str, rule: Rule) -> str:
+    """The same for a bare (old, new)."""
+    old, new = rule
+    if not old:
+        return new + name
+    if not name.startswith(old):
+        inner = name.find(f".{old}")
+        start = inner + 1 if inner >= 0 else name.find(old)
+        return name if start < 0 else name[:start] + new + name[start + len(old) :]
+    return new + name[len(old) :]
+
+
+def best_rule(
+    pairs: Iterable[tuple[str, str]], subject: Shapes, baseline: Shapes, twins: Mapping[str, str]
+) -> Rule | None:
+    """The rule that brings most of the subject's names to names of the baseline with the same shape.
+
+    `pairs` are names (subject's, baseline's) that may belong together; each proposes rules. `twins` are names whose
+    layers have equal values, so that a rule that says otherwise is wrong. None when the best one brings fewer than two
+    together.
+    """
+    votes: Counter[Rule] = Counter()
+    for one, other in chain(pairs, twins.items()):
+        votes.update(set(proposals(one, other)))
+    scored = []
+    for rule, _ in votes.most_common(_MOST_TRIED):
+        alike = _alike(rule, subject, baseline, twins)
+        if alike >= 2:
+            # Of rules that reach as many, a whole piece, and the shorter one, is the plainer reading.
+            scored.append((alike, _is_whole(rule), -len(rule[0]) - len(rule[1]), rule))
+    return max(scored)[-1] if scored else None
+
+
+def _alike(rule: Rule, subject: Shapes, baseline: Shapes, twins: Mapping[str, str]) -> int:
+    """How many layers of the same shape it brings together; 0 for one that fits by chance.
+
+    By chance: more of those that it brings together are unlike than alike, or characters are replaced in more names
+    than are brought together by that.
+    """
+    targets = [(name, replaced(name, rule)) for name in subject]
+    changed = sum(name != new for name, new in targets)
+    reached = [
+        subject[name] == baseline[new] and twins.get(name, new) == new for name, new in targets if new in baseline
+    ]
+    alike = sum(reached)
+    wanted = len(reached) if _is_whole(rule) else max(len(reached), changed)
+    return alike if 2 * alike > wanted else 0
+
+
+def _is_whole(rule: Rule) -> bool:
+    return not rule[0] or rule[0].endswith(".")
+
+
+def proposals(one: str, other: str) -> Iterator[Rule]:
+    """Rules that turn one name into the other: by whole pieces, and by the characters that differ."""
+    if one == other:
+        return
+    pieces, others = one.split(".") if one else [], other.split(".") if other else []
+    shared = shared_beginning(pieces, others)
+    rest = shared_end(pieces[shared:], others[shared:])
+    middle, new = pieces[shared : len(pieces) - rest], others[shared : len(others) - rest]
+    yield _by_pieces(pieces[:shared], middle, new, bool(rest))
+    if middle and new:
+        yield from _by_characters(".".join(middle), ".".join(new))
+    if shared and rest:
+        prefix = ".".join(pieces[:shared]) + "."
+        yield _dotted(prefix, middle), _dotted(prefix, new)
+
+
+def _by_pieces(shared: list[str], middle: list[str], new: list[str], rest: bool) -> Rule:
+    """What differs, with a dot behind when more follows, and with the piece before it when nothing is replaced."""
+    before = "" if middle or not shared else shared[-1]
+    if not rest and not new:
+        return "." + ".".join(middle) if shared else ".".join(middle), ""
+    if rest:
+        lead = f"{before}." if before else ""
+        return _dotted(lead, middle), _dotted(lead, new)
+    return ".".join([*([before] if before else []), *middle]), ".".join([*([before] if before else []), *new])
+
+
+def _dotted(prefix: str, pieces: list[str]) -> str:
+    return prefix + "".join(f"{piece}." for piece in pieces)
+
+
+def _by_characters(old: str, new: str) -> Iterator[Rule]:
+    """Without the characters that both begin and end with: `bn1`, `norm1` -> `bn`, `norm`."""
+    start = shared_beginning(old, new)
+    end = shared_end(old[start:], new[start:])
+    if (start or end) and start < len(old) - end:
+        yield old[start : len(old) - end], new[start : len(new) - end]
+
+
+def shared_rules(pairs: Iterable[tuple[str, str]], most: int) -> Iterator[Rename]:
+    """Rules that together turn the first name of each pair into the second, the most frequent first."""
+    left = [(one, other) for one, other in pairs if one != other]
+    votes: Counter[Rule] = Counter()
+    for one, other in left:
+        votes.update({rule for rule in proposals(one, other) if replaced(one, rule) == other})
+    for rule, _ in votes.most_common(_MOST_TRIED):
+        rest = [(one, other) for one, other in left if replaced(one, rule) != other]
+        if most > 0 and len(rest) < len(left):
+            yield Rename(old=rule[0], new=rule[1], layers=len(left) - len(rest))
+            left, most = rest, most - 1
