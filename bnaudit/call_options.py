@@ -15,7 +15,7 @@ from bnaudit.run_options import RunOptions
 from bnaudit.settings import Settings, check_selectors
 
 
-def with_options(settings: Settings, options: Mapping[str, Any]) -> Settings:
+def with_options(settings: Settings, options: Mapping[str, Any], function: str = "audit") -> Settings:
     """The settings with fields of Settings and RunOptions given by name.
 
     One text stands for a tuple of one; `intended` may be a dict, or texts as on the command line (`BN302=prenet.*`),
@@ -29,7 +29,7 @@ def with_options(settings: Settings, options: Mapping[str, Any]) -> Settings:
     for name in options:
         if name not in own and name not in RunOptions._fields:
             meant = nearest(name, (*own, *RunOptions._fields), "")
-            raise TypeError(f"audit() has no option {name!r}{meant and f': {meant}'}")
+            raise TypeError(f"{function}() has no option {name!r}{meant and f': {meant}'}")
     checked = {name: _CHECKS[name](name, value) if name in _CHECKS else value for name, value in options.items()}
     of_run = {name: value for name, value in checked.items() if name not in own}
     return replace(

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bnaudit import __version__
 from bnaudit.call_options import with_options
 from bnaudit.comparing.outputs import ComparedOutputs, outputs_of
-from bnaudit.comparing.parts import Choice, best_choice, chosen_of
+from bnaudit.comparing.parts import Choice, best_choice, chosen_of, parts_of
 from bnaudit.comparing.sides import Side, opened_side
+from bnaudit.comparing.weights import weights_of
 from bnaudit.comparison import Comparison
+from bnaudit.description import Gap, Part
 from bnaudit.errors import BnauditError, NotAuditedError, UsageError
 from bnaudit.ledger import ledger
 from bnaudit.measuring import Run
@@ -22,9 +24,6 @@ from bnaudit.results import Audit, Report, Unaudited
 from bnaudit.rule_findings import check
 from bnaudit.rules import Rule, rules
 from bnaudit.settings import Settings, check_selectors
-
-if TYPE_CHECKING:
-    from bnaudit.comparison import Folds, Reshaped
 
 _OF_BOTH = ("BN108",)
 """Rules of one artifact that say more of two."""
@@ -49,7 +48,7 @@ def compare(
 
     Raises UsageError for a part or an option that does not exist, TypeError for an unknown option.
     """
-    settings = with_options(Settings() if settings is None else settings, options)
+    settings = with_options(Settings() if settings is None else settings, options, "compare")
     chosen = _rules(settings)
     progress = progress or Silent()
     report = partial(Report, version=__version__, rules=MappingProxyType({rule.id: rule.name for rule in chosen}))
@@ -97,8 +96,7 @@ def _rules(settings: Settings) -> list[Rule]:
 def _audit(
     baseline: Side, subject: Side, settings: Settings, chosen: Sequence[Rule], progress: Progress, roundtrip: bool
 ) -> Audit:
-    _must_differ(baseline, subject, roundtrip)
-    choice = best_choice(subject.parts, baseline.parts)
+    choice = best_choice(*_candidates(baseline, subject))
     outputs = outputs_of(baseline, subject, choice, settings.run, progress)
     own = replace(subject.description, parts=(choice.subject,))
     comparison = _comparison(baseline, subject, choice, outputs, settings)
@@ -112,7 +110,7 @@ def _audit(
         findings=tuple(finding for finding in found.findings if settings.covers(finding.layer)),
         skipped=tuple(found.skipped),
         failed=tuple(found.failed),
-        gaps=(*baseline.description.gaps, *own.gaps) if baseline.description is not subject.description else own.gaps,
+        gaps=(*_gaps(baseline, subject), *own.gaps),
         not_run=comparison.not_run,
         run_needs=comparison.run_needs,
         run_failed=outputs.failed,
@@ -123,43 +121,50 @@ def _audit(
     )
 
 
-def _must_differ(baseline: Side, subject: Side, roundtrip: bool) -> None:
-    """Raises UsageError where both are one and the same part of one file."""
-    if roundtrip or not baseline.is_same_file(subject) or (baseline.part or subject.part) is None:
-        same = baseline.is_same_file(subject) and not roundtrip
-    else:
-        same = baseline.part == subject.part
-    if same:
-        named = [part.name for part in baseline.parts if part.name]
-        parts = f"two files, or two parts, {baseline.name}#{named[0]} {baseline.name}#{named[1]}"
-        remedy = f"give {parts if len(named) > 1 else 'two files'}"
-        raise UsageError(f"{baseline.name} is compared with itself", remedy=remedy)
+def _candidates(baseline: Side, subject: Side) -> tuple[Sequence[Part], Sequence[Part]]:
+    """The parts of the subject and of the baseline to choose from; of one file never the same one twice.
+
+    Raises UsageError where nothing is left to compare with.
+    """
+    ours, theirs = subject.parts, baseline.parts
+    if not baseline.is_same_file(subject):
+        return ours, theirs
+    if baseline.part is not None:
+        ours = [part for part in ours if part.name != baseline.part]
+    elif subject.part is not None:
+        theirs = [part for part in theirs if part.name != subject.part]
+    if not ours or not theirs or baseline.part is subject.part is None:
+        named = [f"{baseline.name}#{part.name}" for part in parts_of(baseline.description) if part.name]
+        parts = f"two files, or two parts, {named[0]} and {named[1]}" if len(named) > 1 else "two files"
+        raise UsageError(f"{baseline.name} is compared with itself", remedy=f"give {parts}")
+    return ours, theirs
+
+
+def _gaps(baseline: Side, subject: Side) -> list[Gap]:
+    """What could not be read of the baseline, said with its name: the report is on the subject."""
+    if baseline.is_same_file(subject):
+        return []
+    return [replace(gap, where=f"{gap.where} of {baseline.name}") for gap in baseline.description.gaps]
 
 
 def _comparison(
     baseline: Side, subject: Side, choice: Choice, outputs: ComparedOutputs, settings: Settings
 ) -> Comparison:
-    folds, reshaped, unread = _linear_layers(baseline, subject, choice, settings)
+    weights = weights_of(baseline, subject, choice, settings.caps)
     return Comparison(
         baseline=replace(baseline.description, parts=(choice.baseline,)),
         subject_part=choice.subject,
         baseline_part=choice.baseline,
         matching=choice.matching,
         moves=choice.moves,
-        folds=folds,
-        reshaped=reshaped,
+        folds=weights.folds,
+        reshaped=weights.reshaped,
         run=outputs.run,
         not_run=outputs.not_run,
         run_needs=outputs.needs,
         remarks=(
             *chosen_of(baseline.description, choice.baseline, baseline.parts),
             *chosen_of(subject.description, choice.subject, subject.parts),
-            *unread,
+            *weights.remarks,
         ),
     )
-
-
-def _linear_layers(
-    baseline: Side, subject: Side, choice: Choice, settings: Settings
-) -> tuple[Folds | None, tuple[Reshaped, ...], tuple[str, ...]]:
-    return None, (), ()
