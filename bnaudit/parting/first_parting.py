@@ -129,7 +129,7 @@ _FEWEST = 16.0
 
 
 def parts_at(found: tuple[Parting, ...], pairs: tuple[CallPair, ...], dtype: str) -> str:
-    """The first place where they part, in words; the outputs are known to differ."""
+    """The first place where they part, in words that follow "at"; the outputs are known to differ."""
     before: Parting | None = None
     for parting in found:
         if parting.originates:
@@ -139,7 +139,7 @@ def parts_at(found: tuple[Parting, ...], pairs: tuple[CallPair, ...], dtype: str
         before = parting
     if not found:
         return _unwatched(pairs, dtype)
-    return _own(pairs, before, None, dtype) or f"after {_name(found[-1])}, the last norm layer: not a norm layer"
+    return _own(pairs, before, None, dtype) or f"a place after {_name(found[-1])}, the last norm layer"
 
 
 def _between(before: Parting | None, after: Parting, pairs: tuple[CallPair, ...], dtype: str) -> str:
@@ -147,8 +147,8 @@ def _between(before: Parting | None, after: Parting, pairs: tuple[CallPair, ...]
     if own:
         return own
     if before is None:
-        return f"before {_name(after)}, the first norm layer"
-    return f"between {_name(before)} and {_name(after)}: not a norm layer"
+        return f"a place before {_name(after)}, the first norm layer"
+    return f"a place between {_name(before)} and {_name(after)} that is no norm layer"
 
 
 def _own(pairs: tuple[CallPair, ...], before: Parting | None, after: Parting | None, dtype: str) -> str:
