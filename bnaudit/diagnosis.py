@@ -70,11 +70,13 @@ class Hypothesis(Record, eq=False):
     part: str | None = None
     """Another part of the checkpoint; None: the one that is being asked about."""
     singles: tuple[str, ...] = ()
-    """Names of the two that it joins, of a pair."""
+    """Keys of the two that it joins, of a pair."""
 
     @property
     def key(self) -> str:
         """Tells it from every other one of the same search."""
+        if self.singles:
+            return " & ".join(self.singles)
         return " + ".join([self.name, *([", ".join(self.layers)] if self.layers else []), self.batching])
 
 
