@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -32,6 +32,7 @@ from bnaudit.session import (
     Trace,
     Watch,
 )
+from bnaudit.variation import Variation
 
 Array = NDArray[np.float64]
 CHANNELS, PLACES, EPS = 6, 9, 1e-5
@@ -169,6 +170,9 @@ class FakeSession:
         double = FakeSession(self.net, dtype="float64")
         double.runs = self.runs
         yield cast(Session, double)
+
+    def varied(self, variation: Variation) -> AbstractContextManager[Session]:
+        raise NotPossibleError("nothing can be changed here")
 
     def influence(self, batch: Batch) -> float:
         if self._influence is None:

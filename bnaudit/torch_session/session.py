@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import MappingProxyType
 from typing import Any
 
@@ -20,11 +20,14 @@ from bnaudit.torch_session.failures import run_error
 from bnaudit.torch_session.memory import available_bytes, model_bytes
 from bnaudit.torch_session.object_graph import contents
 from bnaudit.torch_session.recording import LayerNames, Recorder
+from bnaudit.torch_session.rounding import Rounding, rounding
 from bnaudit.torch_session.state import Changed, State
 from bnaudit.torch_session.surroundings import kept_settings, quiet, seed_all, without_collection
 from bnaudit.torch_session.tensors import dtype_name, floating_dtype, outputs, to_tensors
 from bnaudit.torch_session.training_forms import in_training_form
+from bnaudit.torch_session.varying import VariedSession, varied
 from bnaudit.torch_session.wrappers import eagerly, has_compiled, unwrapped
+from bnaudit.variation import Variation
 
 Trained = Callable[[nn.Module], Part | None]
 
@@ -128,23 +131,36 @@ class TorchSession:
         if mode is Mode.TRAINING_NORMS and mode in self.modes and self._prepared.fixed:
             return self._training_form().run(batch, watch=watch, restored=restored, seed=seed, hold=hold)
         state = self._enter(mode, restored)
+        trace = self.forward(batch, watch, seed, hold)
+        return replace(trace, changes=self._looked_at(state)) if restored and watch is not Watch.NOTHING else trace
+
+    def forward(
+        self,
+        batch: Batch,
+        watch: Watch,
+        seed: int | None,
+        hold: tuple[Held, ...],
+        rounding: Rounding | None = None,
+        *,
+        production: bool = True,
+    ) -> Trace:
+        """One forward of the model as it is now. production: compiled as it came, where nothing watches."""
         args, kwargs = self._inputs(batch)
         if seed is not None:
             seed_all(seed)
         with torch.no_grad():
             if watch is Watch.NOTHING:
-                values = self._called(self._model, args, kwargs, None)
+                model = self._model if production else self._inner
+                values = self._called(model, args, kwargs, None, rounding, eager=not production)
                 return Trace(outputs=outputs(values), compute_dtype=self._compute_dtype())
             recorder = self._recorder(batch, watch, hold)
-            values = self._called(self._inner, args, kwargs, recorder)
+            values = self._called(self._inner, args, kwargs, recorder, rounding, eager=True)
             returned = outputs(values)
-        changes = self._looked_at(state) if restored else ()
         return Trace(
             outputs=returned,
             norm_calls=tuple(recorder.norm_calls),
             random_calls=tuple(recorder.random_calls),
             operators=tuple(recorder.operators),
-            changes=changes,
             compute_dtype=recorder.compute_dtype,
         )
 
@@ -181,6 +197,37 @@ class TorchSession:
             raise NotPossibleError(f"the model cannot be copied as float64: {type(error).__name__}: {error}") from error
         session = TorchSession(replace(self._prepared, model=doubled, own=True), double=True)
         yield session
+
+    def varied(self, variation: Variation) -> AbstractContextManager[VariedSession]:
+        """The model with a variation in place; see `Session`."""
+        return varied(self, variation)
+
+    def begun(self, restored: bool) -> State:
+        """The model in the state of INFERENCE, or with `restored=False` from wherever a forward in it left it."""
+        return self._enter(Mode.INFERENCE, restored)
+
+    def state_now(self, like: State) -> State:
+        """The state that the model is in, which shares the copies of one that is nearly the same."""
+        return State(self._model, like=like, changed=like.found(thorough=self._overrides_modes), limit=self._limit)
+
+    def forget(self, *, everything: bool = False) -> None:
+        """What is written is put back as far as the caller knows; everything: restore what the caller cannot know."""
+        self._leave()
+        if everything or self._overrides_modes:
+            self._base.restore()
+
+    def rounding(self, dtype: str) -> Rounding | None:
+        """What rounds the model's arithmetic to a dtype, None for "". Raises NotPossibleError for an unknown one."""
+        return rounding(dtype, self._names.is_state)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether modes and epsilons are in the model's graph."""
+        return self._prepared.fixed
+
+    def modules(self, state: State) -> dict[str, nn.Module]:
+        """By the names that norm layers have: registered modules, and hidden ones."""
+        return {**dict(state.modules), **dict(self._model.named_modules(remove_duplicate=False))}
 
     def influence(self, batch: Batch) -> float:
         """See `Session`. Raises NotPossibleError without floating inputs, or when memory is short."""
@@ -271,13 +318,23 @@ class TorchSession:
         )
 
     def _called(
-        self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], recorder: Recorder | None
+        self,
+        model: nn.Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        recorder: Recorder | None,
+        rounding: Rounding | None = None,
+        *,
+        eager: bool = False,
     ) -> Any:
         """What the model returns. Raises RunError; after any exception the state is not known."""
         dtype = torch.float64 if self._double else None
-        watching: AbstractContextManager[object] = recorder if recorder is not None else quiet()
+        rounded: AbstractContextManager[object] = nullcontext()
+        if rounding is not None:
+            rounded, args, kwargs = rounding, rounding.rounded(args), rounding.rounded(kwargs)
+        watching: AbstractContextManager[object] = recorder if recorder is not None else nullcontext()
         try:
-            with quiet(), kept_settings(dtype), eagerly(recorder is not None and self.has_production_form), watching:
+            with quiet(), kept_settings(dtype), eagerly(eager and self.has_production_form), rounded, watching:
                 return model(*args, **kwargs)
         except (Exception, SystemExit) as error:
             self._leave()

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from bnaudit.description import Carrier, GraphInput, Part
 from bnaudit.records import Record
 from bnaudit.session import Batch, Held, Mode, NotPossibleError, RunError, Session, Trace, Watch
+from bnaudit.variation import Variation
 
 Shape = tuple[int | str | None, ...]
 
@@ -60,6 +61,9 @@ class FakeSession:
 
     def double(self) -> AbstractContextManager[Session]:
         raise NotPossibleError("there is no float64")
+
+    def varied(self, variation: Variation) -> AbstractContextManager[Session]:
+        raise NotPossibleError("nothing can be changed here")
 
     def influence(self, batch: Batch) -> float:
         raise NotPossibleError("there are no gradients")
