@@ -161,4 +161,4 @@ def _renames(pairs: Iterable[Pair]) -> tuple[Rename, ...]:
     """What makes the names of those equal that were not paired by name."""
     renamed = [pair for pair in pairs if pair.by is not PairedBy.NAME]
     names = [(_rename_from(pair.subject), _rename_from(pair.baseline)) for pair in renamed]
-    return tuple(shared_rules([(one, other) for one, other in names if one and other], _MOST_RENAMES))
+    return shared_rules([(one, other) for one, other in names if one and other], _MOST_RENAMES)

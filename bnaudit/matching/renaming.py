@@ -114,9 +114,21 @@ def _by_characters(old: str, new: str) -> Iterator[Rule]:
         yield old[start : len(old) - end], new[start : len(new) - end]
 
 
-def shared_rules(pairs: Iterable[tuple[str, str]], most: int) -> Iterator[Rename]:
-    """Rules that together turn the first name of each pair into the second, the most frequent first."""
-    left = [(one, other) for one, other in pairs if one != other]
+def shared_rules(pairs: Iterable[tuple[str, str]], most: int) -> tuple[Rename, ...]:
+    """Rules that together turn the first name of each pair into the second, most layers first.
+
+    Either each name by one rule, or all by rules one after the other (`stage` -> `layer`, then `norm` -> `bn`): the
+    fewer. Where `most` rules do not suffice, only those that several layers have in common.
+    """
+    unlike = [(one, other) for one, other in pairs if one != other]
+    single, chained = list(_one_each(unlike, most)), list(_in_turn(unlike, most))
+    if chained and (len(chained) < len(single) or sum(rule.layers for rule in single) < len(unlike)):
+        return tuple(chained)
+    enough = sum(rule.layers for rule in single) == len(unlike)
+    return tuple(rule for rule in single if enough or rule.layers > 1)
+
+
+def _one_each(left: list[tuple[str, str]], most: int) -> Iterator[Rename]:
     votes: Counter[Rule] = Counter()
     for one, other in left:
         votes.update({rule for rule in proposals(one, other) if replaced(one, rule) == other})
@@ -125,3 +137,33 @@ def shared_rules(pairs: Iterable[tuple[str, str]], most: int) -> Iterator[Rename
         if most > 0 and len(rest) < len(left):
             yield Rename(old=rule[0], new=rule[1], layers=len(left) - len(rest))
             left, most = rest, most - 1
+
+
+def _in_turn(pairs: list[tuple[str, str]], most: int) -> list[Rename]:
+    """Replacements within pieces, each applied to all names; none when they do not make all names equal."""
+    found: list[Rename] = []
+    while (left := [(one, other) for one, other in pairs if one != other]) and len(found) < most:
+        votes = Counter(rule for one, other in left for rule in set(_within_pieces(one, other)))
+        if not votes:
+            return []
+        rule = votes.most_common(1)[0][0]
+        after = [(replaced(one, rule), other) for one, other in pairs]
+        if any(_apart(*new) > _apart(*old) for new, old in zip(after, pairs, strict=True)):
+            return []
+        found.append(Rename(old=rule[0], new=rule[1], layers=votes[rule]))
+        pairs = after
+    return found if not left else []
+
+
+def _within_pieces(one: str, other: str) -> Iterator[Rule]:
+    pieces, others = one.split("."), other.split(".")
+    if len(pieces) == len(others):
+        for old, new in zip(pieces, others, strict=True):
+            if old != new:
+                yield next(_by_characters(old, new), (old, new))
+
+
+def _apart(one: str, other: str) -> int:
+    """In how many pieces they differ."""
+    pieces, others = one.split("."), other.split(".")
+    return sum(old != new for old, new in zip(pieces, others, strict=False)) + abs(len(pieces) - len(others))
