@@ -35,8 +35,11 @@ class Pair(Record, eq=False):
     """The same layer in both."""
 
     subject: NormLayer
+    """Its name in the subject."""
     baseline: NormLayer
+    """Its name in the baseline."""
     by: PairedBy
+    """How they were found to be the same one."""
 
     @property
     def name(self) -> str:
@@ -50,6 +53,7 @@ class Rename(Record):
     old: str
     """A piece of the subject's names, `backbone.`; "" stands for the beginning of each."""
     new: str
+    """What the baseline has in its place."""
     layers: int
     """How many layers it brings together."""
 
@@ -60,7 +64,9 @@ class Matching(Record, eq=False):
     pairs: tuple[Pair, ...]
     """In the baseline's order."""
     only_subject: tuple[NormLayer, ...] = ()
+    """Layers that have no partner in the baseline."""
     only_baseline: tuple[NormLayer, ...] = ()
+    """Layers that have no partner in the subject."""
     renames: tuple[Rename, ...] = ()
     """Which together make the names equal, most layers first; proposals, none was applied to a file."""
 
@@ -71,6 +77,7 @@ class Move(Record):
     layer: str
     """The subject's name."""
     baseline_layer: str
+    """The baseline's name."""
     affine_equal: bool | None
     """gamma and beta equal bit by bit, after both were widened to float64."""
     statistics_equal: bool | None
@@ -115,6 +122,10 @@ class FoldCause(str, Enum):
     PERMUTED = "permuted channels"
     HALF_PRECISION = "half precision"
     """a rounding to float16 or bfloat16 on the way"""
+    LEFT_OUT = "left out"
+    """the convolution is as it was: the norm is gone and was not folded"""
+    PADDING = "padding"
+    """folded into the convolution behind it, which pads with 0: wrong at the border"""
     OTHER_WEIGHTS = "other weights"
     """the convolution itself is another one: its fold says nothing of the norm"""
     UNKNOWN = "unknown"
@@ -134,6 +145,7 @@ class Fold(Record, eq=False):
     before: bool
     """The norm stands before the convolution (exact only without padding, or with a mean that shifts to 0)."""
     cause: FoldCause
+    """What its residual says."""
     detail: str
     """What was solved or seen, in words with numbers: `epsilon 1e-03 ± 2e-09 instead of 1e-05`."""
     gain_residual: float | None = None
@@ -156,6 +168,7 @@ class Folds(Record, eq=False):
     folded: str
     """`subject` or `baseline`: the side without these norms."""
     folds: tuple[Fold, ...]
+    """One for each norm that a convolution was found for."""
     unfound: tuple[str, ...] = ()
     """Norms for which the folded side has no convolution that fits."""
     remarks: tuple[str, ...] = ()
@@ -168,7 +181,9 @@ class OutputPair(Record, eq=False):
     subject: str
     """Its name in the subject."""
     baseline: str
+    """Its name in the baseline."""
     shift: Shift
+    """How far apart the two are."""
     floor: float
     """Largest |a − b| that rounding of the two dtypes can make, in the output's unit."""
     rows: tuple[int, ...] = ()
@@ -181,6 +196,7 @@ class Parting(Record, eq=False):
     layer: str
     """The subject's name."""
     baseline_layer: str
+    """The baseline's name."""
     entered: float
     """Largest difference of per-sample mean and deviation of its input, in standard deviations of that input."""
     floor: float
@@ -197,9 +213,13 @@ class ComparedRun(Record, eq=False):
     runners: tuple[str, str]
     """The baseline's and the subject's."""
     inputs: str
+    """What they are, for people."""
     synthetic: bool
+    """Whether they are noise."""
     samples: int
+    """How many."""
     outputs: tuple[OutputPair, ...]
+    """Each output that both have."""
     partings: tuple[Parting, ...] = ()
     """In execution order; empty where the norms of one side cannot be watched."""
     parts_at: str = ""
@@ -207,12 +227,15 @@ class ComparedRun(Record, eq=False):
     flips: int = 0
     """Decisions that differ."""
     decisions: int = 0
+    """All that were compared."""
     reference_in_eval: bool | None = None
     """Whether the baseline itself computes with stored statistics throughout; None: cannot be told."""
     reference_why: str = ""
     """What in it does not."""
     subject_in_eval: bool | None = None
+    """The same of the subject."""
     remarks: tuple[str, ...] = ()
+    """What a reader of the numbers should know."""
 
 
 class RoundTrip(Record, eq=False):
@@ -221,6 +244,7 @@ class RoundTrip(Record, eq=False):
     changed: tuple[str, ...]
     """Buffers, parameters and fields of configuration that came back otherwise, `bn1.running_mean`."""
     outputs: tuple[OutputPair, ...]
+    """Each output, before and after."""
     not_done: str = ""
     """Why nothing was compared."""
 
@@ -231,6 +255,7 @@ class Reshaped(Record):
     layer: str
     """The subject's name."""
     baseline_layer: str
+    """The baseline's name."""
     shapes: tuple[tuple[int, ...], tuple[int, ...]]
     """Of the baseline's weight and the subject's."""
 
@@ -239,22 +264,29 @@ class Comparison(Record, eq=False):
     """Everything that comparing two artifacts showed."""
 
     baseline: Description
+    """What is trusted."""
     subject_part: Part
+    """The part of the subject that was compared."""
     baseline_part: Part
+    """The part of the baseline that it was compared with."""
     matching: Matching
+    """Which layers are the same."""
     moves: tuple[Move, ...]
     """One per pair, in the same order."""
     folds: Folds | None = None
     """None: neither side folded norms, or the weights cannot be read (see remarks)."""
     run: ComparedRun | None = None
+    """The same inputs through both; None: see not_run."""
     not_run: str = ""
     """Why outputs were not compared."""
     run_needs: str = ""
     """What to give so that they are."""
     round_trip: RoundTrip | None = None
+    """The one model, saved and loaded again; None: two artifacts were compared."""
     reshaped: tuple[Reshaped, ...] = ()
     """Layers beside the norms that have the same name and another shape."""
     remarks: tuple[str, ...] = ()
+    """What a reader should know, of parts and of weights that were not read."""
 
     @property
     def compared(self) -> bool:

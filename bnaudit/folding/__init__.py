@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import NamedTuple
-
-from bnaudit.caps import Caps
 from bnaudit.comparison import Folds, Matching
-from bnaudit.description import Part
+from bnaudit.folding.question import Side
 
-
-class Side(NamedTuple):
-    """One of two artifacts that are compared."""
-
-    path: Path | None
-    """None: a live model, whose weights are in no file."""
-    part: Part
-    caps: Caps
+__all__ = ["Side", "folds"]
 
 
 def folds(subject: Side, baseline: Side, matching: Matching) -> Folds | None:
@@ -26,4 +15,11 @@ def folds(subject: Side, baseline: Side, matching: Matching) -> Folds | None:
     question. What could not be read or found stands in `remarks` and `unfound` and is never silent: a weight that
     cannot be read raises nothing.
     """
-    return None
+    from bnaudit.folding.question import suspected
+
+    found = suspected(subject, baseline, matching)
+    if found is None:
+        return None
+    from bnaudit.folding.recomputing import recomputed
+
+    return recomputed(found, matching.renames)

@@ -1,0 +1,144 @@
+"""How a folded convolution stands to the one before folding: a gain for each channel, and what no gain explains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from bnaudit.comparison import LinearLayer
+from bnaudit.folding.rounding import Rounding, rounding
+from bnaudit.folding.rows import Form, bias, by_input, by_output, forms, grouped
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+SAME_DIRECTION = 0.3
+"""A convolution that was trained on still points about where it did; another one is at right angles (1)."""
+
+
+class Mixing(NamedTuple):
+    """How a shift of the input channels reaches the outputs, for a norm that stands before the layer."""
+
+    sums: Array
+    """Sum of the weights over the taps, (groups, out ÷ groups, in ÷ groups)."""
+    sizes: Array
+    """The same of their absolute values."""
+
+    def outputs(self, shift: Array) -> Array:
+        """What a shift per input channel adds to each output."""
+        return _mixed(self.sums, shift)
+
+    def bound(self, shift: Array) -> Array:
+        """What rounding of that sum is relative to."""
+        return _mixed(self.sizes, abs(shift))
+
+
+class Weighed(NamedTuple):
+    """A pair of layers, measured: W' ≈ gain · W channel by channel. Only vectors are kept."""
+
+    own: LinearLayer
+    other: LinearLayer
+    form: Form
+    gain: Array
+    """⟨W', W⟩ ÷ ⟨W, W⟩ per channel; 0 where W is 0."""
+    stray: Array
+    """‖W' − gain · W‖ per channel."""
+    size: Array
+    """‖W‖ per channel."""
+    folded_size: Array
+    """‖W'‖ per channel."""
+    entries: int
+    """Weights of one channel."""
+    bias: Array
+    folded_bias: Array
+    rounding: Rounding
+    mixing: Mixing | None
+    """None: the norm stands behind the layer."""
+
+    @property
+    def live(self) -> NDArray[np.bool_]:
+        """Channels whose weights are not all 0 on both sides."""
+        found: NDArray[np.bool_] = (self.size > 0) & (self.folded_size > 0)
+        return found
+
+    @property
+    def direction(self) -> Array:
+        """stray ÷ ‖W'‖ of the live channels: 0 where the channel is a multiple of what it was, 1 at right angles."""
+        found: Array = self.stray[self.live] / self.folded_size[self.live]
+        return found
+
+    @property
+    def turned(self) -> float:
+        """Its median; 1 without a live channel."""
+        import numpy as np
+
+        return float(np.median(self.direction)) if self.live.any() else 1.0
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether weights and bias are what they were."""
+        same_weights = not self.stray.any() and bool((self.gain[self.size > 0] == 1).all())
+        return same_weights and bool((self.bias == self.folded_bias).all())
+
+
+def weigh(own: LinearLayer, other: LinearLayer, channels: int, *, before: bool = False) -> Weighed | None:
+    """Read both layers and measure them; of two ways to read them the one that fits better.
+
+    None when they do not have so many channels or their sizes differ. Raises UnreadableError.
+    """
+    found = (_weigh(own, other, form, before) for form in forms(own, other, channels, before=before))
+    return min((each for each in found if each is not None), key=lambda each: each.turned, default=None)
+
+
+def _weigh(own: LinearLayer, other: LinearLayer, form: Form, before: bool) -> Weighed | None:
+    import numpy as np
+
+    weight, folded = grouped(own, form), grouped(other, form)
+    if weight.shape != folded.shape or not weight.size:
+        return None
+    outputs = weight.shape[0] * weight.shape[1]
+    biases = bias(own, outputs), bias(other, outputs)
+    if biases[0] is None or biases[1] is None:
+        return None
+    mixing = Mixing(weight.sum(axis=3), abs(weight).sum(axis=3)) if before else None
+    rows = by_input if before else by_output
+    with np.errstate(all="ignore"):
+        gain, stray, size, folded_size = _compare(rows(weight), rows(folded))
+    stored = (own.weight, own.bias, other.weight, other.bias)
+    return Weighed(
+        own=own,
+        other=other,
+        form=form,
+        gain=gain,
+        stray=stray,
+        size=size,
+        folded_size=folded_size,
+        entries=weight.size // gain.size,
+        bias=biases[0],
+        folded_bias=biases[1],
+        rounding=rounding(each.dtype for each in stored if each is not None),
+        mixing=mixing,
+    )
+
+
+def _compare(weight: Array, folded: Array) -> tuple[Array, Array, Array, Array]:
+    """Rows are scaled to a largest entry of 1 first: squares of tiny weights would be 0."""
+    import numpy as np
+
+    scale, folded_scale = abs(weight).max(axis=1), abs(folded).max(axis=1)
+    one = weight / np.where(scale > 0, scale, 1.0)[:, None]
+    two = folded / np.where(folded_scale > 0, folded_scale, 1.0)[:, None]
+    square = (one * one).sum(axis=1)
+    ratio = np.where(square > 0, (one * two).sum(axis=1) / np.where(square > 0, square, 1.0), 0.0)
+    stray = np.sqrt(((two - ratio[:, None] * one) ** 2).sum(axis=1)) * folded_scale
+    gain = ratio * folded_scale / np.where(scale > 0, scale, 1.0)
+    return gain, stray, np.sqrt(square) * scale, np.sqrt((two * two).sum(axis=1)) * folded_scale
+
+
+def _mixed(matrix: Array, shift: Array) -> Array:
+    import numpy as np
+
+    mixed: Array = np.einsum("goi,gi->go", matrix, shift.reshape(matrix.shape[0], -1)).reshape(-1)
+    return mixed

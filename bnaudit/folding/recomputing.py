@@ -1,0 +1,141 @@
+"""Reads the layers of both sides, pairs them, and judges every norm that may be folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from bnaudit.comparison import Fold, FoldCause, Folds, LinearLayer, Rename
+from bnaudit.description import NormLayer
+from bnaudit.errors import UnreadableError
+from bnaudit.folding.causes import is_equal, judge
+from bnaudit.folding.counterparts import Counterparts
+from bnaudit.folding.norm_state import NormState, norm_state
+from bnaudit.folding.pairing import Finder, Place
+from bnaudit.folding.question import Suspected
+from bnaudit.folding.rows import operator
+from bnaudit.folding.verdict import Verdict
+from bnaudit.linear_layers import linear_layers
+from bnaudit.matching import renamed
+from bnaudit.matching.naming import plain_name
+
+Norms = Sequence[tuple[NormLayer, NormState]]
+
+_NO_EVIDENCE = (FoldCause.OTHER_WEIGHTS, FoldCause.LEFT_OUT, FoldCause.UNKNOWN)
+_MOST_REMARKS = 8
+
+
+def recomputed(suspected: Suspected, renames: Sequence[Rename]) -> Folds | None:
+    """The folds; None when nothing but missing norms speaks for one."""
+    holder, other = suspected.holder, suspected.other
+    if holder.path is None or other.path is None:
+        return _unread(suspected, "the weights of a live model are in no file: folds were not recomputed")
+    try:
+        with (
+            linear_layers(holder.path, holder.part, holder.caps) as own,
+            linear_layers(other.path, other.part, other.caps) as others,
+        ):
+            return _folds(suspected, own, others, renames) if own and others else None
+    except UnreadableError as error:
+        return _unread(suspected, f"folds were not recomputed: {error}")
+
+
+def _folds(
+    suspected: Suspected, own: Sequence[LinearLayer], others: Sequence[LinearLayer], renames: Sequence[Rename]
+) -> Folds | None:
+    known = [(layer, state) for layer in suspected.norms if (state := norm_state(layer)) is not None]
+    backwards = suspected.folded == "subject"
+    names = [(layer, tuple(_names(layer.name, renames, backwards=backwards))) for layer in own]
+    counterparts = Counterparts(names, others, [plain_name(layer.name) for layer in others])
+    finder = Finder(known, own, counterparts)
+    places = finder.places()
+    judged = [
+        (layer, place, _judge(layer, state, place, known))
+        for layer, state in known
+        if (place := places.get(layer.name))
+    ]
+    folded = [fold for layer, place, verdict in judged if (fold := _fold(layer, place, verdict)) is not None]
+    if not suspected.other.part.folded and all(fold.cause in _NO_EVIDENCE for fold in folded):
+        return None
+    there = {fold.layer for fold in folded}
+    return Folds(
+        folded=suspected.folded,
+        folds=tuple(folded),
+        unfound=tuple(layer.name for layer in suspected.norms if layer.name not in there),
+        remarks=tuple(_remarks(finder)),
+    )
+
+
+def _names(name: str, renames: Sequence[Rename], *, backwards: bool) -> Iterator[str]:
+    """What the layer may be called on the other side. Renames lead from the subject's names to the baseline's."""
+    plain = plain_name(name)
+    yield plain
+    together = plain
+    for rename in renames:
+        turned = Rename(old=rename.new, new=rename.old, layers=rename.layers) if backwards else rename
+        yield renamed(plain, turned)
+        together = renamed(together, turned)
+    yield together
+
+
+def _judge(layer: NormLayer, state: NormState, place: Place, known: Norms) -> Verdict:
+    """The verdict; what no cause explains is tried as the fold of every other norm of that size."""
+    try:
+        verdict = judge(place.weighed, state)
+    except UnreadableError as error:
+        return Verdict(FoldCause.UNKNOWN, f"the weights could not be read again: {error}")
+    if verdict.cause not in (FoldCause.UNKNOWN, FoldCause.OLDER_STATISTICS):
+        return verdict
+    for other, another in known:
+        if other is not layer and another.mean.shape == state.mean.shape and is_equal(place.weighed, another):
+            return verdict._replace(cause=FoldCause.UNKNOWN, detail=f"it is the fold of another norm, {other.name}")
+    return verdict
+
+
+def _fold(layer: NormLayer, place: Place, verdict: Verdict) -> Fold | None:
+    """None for a layer that only stands where the fold would be, and shows nothing of it."""
+    weighed = place.weighed
+    if not place.certain and verdict.cause in (FoldCause.OTHER_WEIGHTS, FoldCause.LEFT_OUT):
+        return None
+    cause, detail = verdict.cause, verdict.detail
+    before = weighed.mixing is not None
+    if before and cause is FoldCause.EQUAL and (weighed.own.padded or weighed.other.padded) and _shifts(layer):
+        cause = FoldCause.PADDING
+        detail = "the convolution pads with 0, which the norm would have shifted: at the border the fold is not exact"
+    return Fold(
+        layer=layer.name,
+        linear=weighed.own.name,
+        into=weighed.other.name,
+        operator=operator(weighed.own, weighed.other, weighed.form),
+        before=before,
+        cause=cause,
+        detail=detail,
+        gain_residual=verdict.gain_residual,
+        shift_residual=verdict.shift_residual,
+        limit=verdict.limit,
+        eps=verdict.eps,
+        eps_error=verdict.eps_error,
+        channels=verdict.channels,
+    )
+
+
+def _shifts(layer: NormLayer) -> bool:
+    """Whether the norm turns a 0 into something else in any channel."""
+    state = norm_state(layer)
+    return state is not None and bool(state.affine(1e-5 if state.eps is None else state.eps).shift.any())
+
+
+def _remarks(finder: Finder) -> Iterator[str]:
+    unread = list(finder.unread.items())
+    for name, why in unread[:_MOST_REMARKS]:
+        yield f"{name} was not compared: {why}"
+    if len(unread) > _MOST_REMARKS:
+        yield f"{len(unread) - _MOST_REMARKS} more layers were not compared"
+
+
+def _unread(suspected: Suspected, why: str) -> Folds | None:
+    """What is said when weights cannot be read: nothing, unless the other side shows by itself that it folded."""
+    if not suspected.other.part.folded:
+        return None
+    return Folds(
+        folded=suspected.folded, folds=(), unfound=tuple(layer.name for layer in suspected.norms), remarks=(why,)
+    )
