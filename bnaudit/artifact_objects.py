@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bnaudit import __version__
+from bnaudit.comparison_objects import brief_object
 from bnaudit.finding_objects import finding_object, limits_object, verdict_object
 from bnaudit.json_text import json_text
 from bnaudit.records import Record
@@ -68,6 +69,7 @@ def _conclusions(audit: Audit) -> dict[str, Any]:
         "not_run": audit.not_run,
         "run_needs": audit.run_needs,
         "run_failed": audit.run_failed,
+        "compared_with": brief_object(audit.comparison) if audit.comparison is not None else None,
     }
 
 
@@ -87,4 +89,5 @@ _NOTHING: dict[str, Any] = {
     "not_run": "",
     "run_needs": "",
     "run_failed": False,
+    "compared_with": None,
 }

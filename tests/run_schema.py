@@ -13,13 +13,16 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 ROOT = Path(__file__).parent.parent
 SCHEMA = ROOT / "bnaudit" / "reports" / "report-1.schema.json"
+LINE_SCHEMA = SCHEMA.with_name("artifact-1.schema.json")
 
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
+import bnaudit.comparison  # noqa: E402
 import bnaudit.measurement  # noqa: E402
 import bnaudit.session  # noqa: E402
-from bnaudit.description import Part  # noqa: E402
+from bnaudit.comparison import Comparison  # noqa: E402
+from bnaudit.description import Description, NormLayer, Part  # noqa: E402
 from bnaudit.measurement import Measured, Measurement, StateChange  # noqa: E402
 from bnaudit.records import Record  # noqa: E402
 from bnaudit.run_objects import type_name  # noqa: E402
@@ -35,12 +38,27 @@ MODES = {
     "required": ["training", "eval"],
     "additionalProperties": False,
 }
+CONCLUSION = {**NAMES, "description": "What it came to, in sentences, the result first."}
+BASELINE: dict[str, Any] = {
+    "type": "object",
+    "description": "What is trusted.",
+    "properties": {
+        "path": {"type": "string", "description": "As it was given."},
+        "format": {"type": "string", "description": "Name of the format that read it, for people."},
+        "size": {"type": "integer", "minimum": 0, "description": "Bytes of all its files."},
+        "producer": {"type": ["string", "null"], "description": "What wrote the file, where the file says so."},
+    },
+    "required": ["path", "format", "size", "producer"],
+    "additionalProperties": False,
+}
 PLAIN: dict[object, dict[str, Any]] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},
     int: {"type": "integer"},
     float: {"$ref": "#/$defs/number"},
     Part: MODES,
+    NormLayer: {"type": "string"},
+    Description: BASELINE,
 }
 
 
@@ -51,11 +69,12 @@ def kinds() -> list[type[Measurement]]:
 
 
 def definitions() -> dict[str, Any]:
-    """`run`, `measurement`, and one definition for every record in them."""
+    """`run`, `measurement`, `comparison`, and one definition for every record in them."""
     made: dict[str, Any] = {}
     choices = [_reference(kind, made) for kind in kinds()]
     made["measurement"] = {"oneOf": choices}
     _reference(Measured, made)
+    _reference(Comparison, made)
     return dict(sorted(made.items()))
 
 
@@ -72,9 +91,13 @@ def _object(kind: type[Record], made: dict[str, Any]) -> dict[str, Any]:
     properties: dict[str, Any] = {"type": {"const": type_name(kind)}} if issubclass(kind, Measurement) else {}
     hints, about = get_type_hints(kind), _field_docs(kind)
     for field in kind._fields:
-        properties[field] = {**_schema(hints[field], made)}
+        by_name = kind is Comparison and hints[field] is Part
+        properties[field] = {**(PLAIN[str] if by_name else _schema(hints[field], made))}
         if field in about:
             properties[field]["description"] = about[field]
+    if kind is Comparison:
+        compared = {**PLAIN[bool], "description": "Whether any number of one could be held against one of the other."}
+        properties = {"conclusion": CONCLUSION, "compared": compared, **properties}
     if kind is StateChange:
         properties["digest"] = {"type": "string", "pattern": "^[0-9a-f]{16}$", "description": about["digest"]}
     return {
@@ -134,6 +157,22 @@ def written(schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "$defs": {**kept, **reachable}}
 
 
+def written_line(schema: dict[str, Any], report: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a line of JSON Lines, with what it has of a comparison."""
+    whole = report["$defs"]["comparison"]["properties"]
+    fields = ("conclusion", "baseline", "baseline_part", "subject_part")
+    brief = {
+        "type": "object",
+        "description": "With what it was compared, and the result.",
+        "properties": {field: whole[field] for field in fields},
+        "required": list(fields),
+        "additionalProperties": False,
+    }
+    return {**schema, "$defs": {**schema["$defs"], "compared": brief}}
+
+
 if __name__ == "__main__":
     made_anew = written(json.loads(SCHEMA.read_text(encoding="utf-8")))
-    SCHEMA.write_text(json.dumps(made_anew, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    line = written_line(json.loads(LINE_SCHEMA.read_text(encoding="utf-8")), made_anew)
+    for path, document in ((SCHEMA, made_anew), (LINE_SCHEMA, line)):
+        path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -11,7 +11,7 @@ from bnaudit.errors import BnauditError, UsageError
 from bnaudit.progress import Progress
 from bnaudit.run_options import RunOptions
 
-_WANTED = "inputs: --inputs x.npz, and the code of a state dict: --model file.py:callable"
+_WANTED = "--inputs x.npz, and for a state dict its code, --model file.py:callable"
 
 
 class ComparedOutputs(NamedTuple):
@@ -35,7 +35,7 @@ def outputs_of(
     live = baseline.path is None or subject.path is None
     asked = live or options.model is not None or options.inputs is not None or options.run or options.trust_pickle
     if not asked:
-        return ComparedOutputs(not_run="outputs are compared on inputs that are given", needs=_WANTED)
+        return ComparedOutputs(not_run="no inputs were given", needs=_WANTED)
     both = baseline.chosen(choice.baseline), subject.chosen(choice.subject)
     for side, chosen in zip((baseline, subject), both, strict=True):
         if chosen.runner is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bnaudit.comparison_objects import comparison_object
 from bnaudit.description import CUMULATIVE, Cumulative, NormLayer, Part, StoredTensor
 from bnaudit.finding_objects import finding_object, limits_object, verdict_object
 from bnaudit.json_numbers import number
@@ -67,6 +68,7 @@ def _audit(audit: Audit) -> dict[str, Any]:
         "not_run": audit.not_run,
         "run_needs": audit.run_needs,
         "run_failed": audit.run_failed,
+        "comparison": comparison_object(audit.comparison) if audit.comparison is not None else None,
         "parts": [_part(part) for part in description.parts],
         "ledger": [_row(row) for row in audit.ledger],
         "gaps": [{"where": gap.where, "why": gap.why, "hides_norms": gap.hides_norms} for gap in audit.gaps],

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from bnaudit.comparison import Comparison, Fold, FoldCause, Move
 from bnaudit.description import NormLayer
-from bnaudit.printable import printable
 from bnaudit.terminal.amounts import plural
 
 
@@ -155,10 +154,7 @@ def _unpaired(comparison: Comparison) -> list[str]:
 
 def _reshaped(comparison: Comparison) -> list[str]:
     count = len(comparison.reshaped)
-    if not count:
-        return []
-    names = ", ".join(printable(each.layer) for each in comparison.reshaped[:4])
-    return [f"{plural(count, 'other layer')} changed shape: {names}{', …' if count > 4 else ''}"]
+    return [f"{plural(count, 'other layer')} changed shape"] if count else []
 
 
 def _standing(what: str, equal: list[bool | None]) -> Standing:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from bnaudit.comparison import ComparedRun, Comparison, OutputPair, Parting, RoundTrip
@@ -13,15 +11,6 @@ from bnaudit.printable import printable
 from bnaudit.terminal.amounts import plural
 
 _MOST = 4
-
-
-def run_lines(console: Console, comparison: Comparison, *, failed: bool) -> None:
-    """Print the run, or why there was none."""
-    if comparison.round_trip is not None:
-        return
-    for line in run_texts(comparison, failed=failed):
-        console.print(Padding(line, (0, 0, 0, 2)))
-    console.print()
 
 
 def run_texts(comparison: Comparison, *, failed: bool = False) -> list[Text]:
@@ -92,15 +81,6 @@ def within(pair: OutputPair) -> bool:
 def _parting(each: Parting) -> Text:
     said = f"  {printable(each.layer)}: the same goes in, another comes out"
     return Text(said + (f": {printable(each.reason)}" if each.reason else ""))
-
-
-def round_trip_lines(console: Console, comparison: Comparison) -> None:
-    """Print what came back otherwise."""
-    if comparison.round_trip is None:
-        return
-    for line in round_trip_texts(comparison.round_trip):
-        console.print(Padding(line, (0, 0, 0, 2)))
-    console.print()
 
 
 def round_trip_texts(trip: RoundTrip) -> list[Text]:

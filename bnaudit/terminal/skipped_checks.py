@@ -16,8 +16,9 @@ def skipped_checks(console: Console, audit: Audit, in_full: bool) -> None:
     """Print what did not run in one artifact and what it needs; `in_full` each check by its name."""
     groups = [[check] for check in audit.skipped] if in_full else list(by_need(audit.skipped).values())
     for checks in groups:
-        # What a run needs stands below the verdicts already.
-        said = checks[0].needs in (audit.run_needs, audit.not_run) and len(checks) > 1
+        # What a run needs stands below the verdicts, or above the findings of a comparison, already.
+        many = len(checks) > 1 or audit.comparison is not None
+        said = checks[0].needs in (audit.run_needs, audit.not_run) and many
         console.print(_waiting(checks) if said else _line(checks))
 
 
@@ -46,7 +47,8 @@ def _line(checks: Sequence[Skipped]) -> Text:
 
 def _waiting(checks: Sequence[Skipped]) -> Text:
     ids = ", ".join(_ranges([check.rule for check in checks]))
-    return Text(f"{len(checks)} checks wait for a run: {ids}", style="dim")
+    waiting = "1 check waits" if len(checks) == 1 else f"{len(checks)} checks wait"
+    return Text(f"{waiting} for a run: {ids}", style="dim")
 
 
 def _ranges(ids: Iterable[str]) -> list[str]:

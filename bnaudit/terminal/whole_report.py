@@ -42,7 +42,7 @@ def is_notable(audit: Audit) -> bool:
 def _opening(console: Console, audit: Audit, whole: bool, in_full: bool) -> None:
     """What stands above the findings."""
     if audit.comparison is not None:
-        comparison_lines(console, audit, in_full)
+        comparison_lines(console, audit, audit.comparison, in_full)
         return
     heading(console, audit)
     if whole:
