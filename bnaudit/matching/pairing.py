@@ -123,11 +123,13 @@ class _Matcher:
     def _ordered(self) -> set[Anchor]:
         """Pairs at the same place in order, looked for between layers that are paired already."""
         anchors = [(place, other) for other, (place, _) in self.partner.items()]
-        return {
-            (one[i][0], other[j][0])
-            for one, other in between(anchors, self._ours, self._theirs)
-            for i, j in unambiguous([_shape(*each) for each in one], [_shape(*each, sign=-1) for each in other])
-        }
+        found: set[Anchor] = set()
+        for one, other in between(anchors, self._ours, self._theirs):
+            alike = unambiguous([_shape(*each) for each in one], [_shape(*each, sign=-1) for each in other])
+            # Networks of different kinds have shapes in common, too.
+            if 2 * len(alike) >= min(len(one), len(other)):
+                found |= {(one[i][0], other[j][0]) for i, j in alike}
+        return found
 
 
 def _shape(place: int, layer: NormLayer, sign: int = 1) -> Signature | int:

@@ -13,6 +13,8 @@ from bnaudit.matching.signatures import Signature
 Rule = tuple[str, str]
 Shapes = Mapping[str, Signature | None]
 """Names with what their layers are like."""
+_LEAST_SHARE = 0.25
+"""Of the layers left on the smaller side, that a rule must bring together."""
 _MOST_TRIED = 48
 """Rules that are tried on all names, the most frequently proposed ones."""
 
@@ -58,8 +60,8 @@ def best_rule(
 def _alike(rule: Rule, subject: Shapes, baseline: Shapes, twins: Mapping[str, str]) -> int:
     """How many layers of the same shape it brings together; 0 for one that fits by chance.
 
-    By chance: more of those that it brings together are unlike than alike, or characters are replaced in more names
-    than are brought together by that.
+    By chance: more of those that it brings together are unlike than alike; characters are replaced in more names than
+    are brought together by that; or it is about few of the layers that are left.
     """
     targets = [(name, replaced(name, rule)) for name in subject]
     changed = sum(name != new for name, new in targets)
@@ -68,7 +70,8 @@ def _alike(rule: Rule, subject: Shapes, baseline: Shapes, twins: Mapping[str, st
     ]
     alike = sum(reached)
     wanted = len(reached) if _is_whole(rule) else max(len(reached), changed)
-    return alike if 2 * alike > wanted else 0
+    few = _LEAST_SHARE * min(len(subject), len(baseline))
+    return alike if 2 * alike > wanted and alike >= few else 0
 
 
 def _is_whole(rule: Rule) -> bool:
@@ -118,14 +121,14 @@ def shared_rules(pairs: Iterable[tuple[str, str]], most: int) -> tuple[Rename, .
     """Rules that together turn the first name of each pair into the second, most layers first.
 
     Either each name by one rule, or all by rules one after the other (`stage` -> `layer`, then `norm` -> `bn`): the
-    fewer. Where `most` rules do not suffice, only those that several layers have in common.
+    fewer. Where `most` rules do not suffice, only those that many have in common.
     """
     unlike = [(one, other) for one, other in pairs if one != other]
     single, chained = list(_one_each(unlike, most)), list(_in_turn(unlike, most))
     if chained and (len(chained) < len(single) or sum(rule.layers for rule in single) < len(unlike)):
         return tuple(chained)
     enough = sum(rule.layers for rule in single) == len(unlike)
-    return tuple(rule for rule in single if enough or rule.layers > 1)
+    return tuple(rule for rule in single if enough or rule.layers > max(1.0, _LEAST_SHARE * len(unlike)))
 
 
 def _one_each(left: list[tuple[str, str]], most: int) -> Iterator[Rename]:

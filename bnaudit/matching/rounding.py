@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _ROUNDINGS = (("float32", 2.0**-24, 2.0**-150), ("float16", 2.0**-11, 2.0**-25), ("bfloat16", 2.0**-8, 2.0**-134))
 """(dtype, unit roundoff, half its smallest subnormal): IEEE 754 binary32 and binary16; bfloat16 has 8 bits."""
+_LAST_BITS = 2.0**-22
+"""Relative; two steps of float32."""
 _SLACK = 1.01
 """For values that were rounded twice on the way, to float32 and then to half."""
 
@@ -26,7 +28,7 @@ def same_values(one: Array, other: Array) -> bool:
 
 
 def rounding(one: StoredTensor, other: StoredTensor) -> str:
-    """The dtype that one was rounded to from the other: `float16`, `bfloat16`, `float32`; "": that explains nothing.
+    """The dtype whose rounding explains what differs, `float16`, `bfloat16` or `float32`; "": none does.
 
     Told by the dtypes that are stored, and by values of a wider dtype that all lie on the grid of a narrower one.
     """
@@ -35,10 +37,11 @@ def rounding(one: StoredTensor, other: StoredTensor) -> str:
         return ""
     for dtype, unit, least in _ROUNDINGS:
         for stored, coarse, fine in ((one, ours, theirs), (other, theirs, ours)):
-            narrow = dtype in (stored.dtype, _grid(coarse)) and _grid(fine) != dtype
+            narrow = (stored.dtype == dtype or _on_grid(coarse, dtype)) and not _on_grid(fine, dtype)
             if narrow and _within(fine, coarse, unit, least):
                 return dtype
-    return ""
+    # Neither is a copy of the other: both were computed, and the last bits of float32 differ.
+    return "float32" if _within(ours, theirs, _LAST_BITS, 2.0**-150) else ""
 
 
 def _floating(stored: StoredTensor) -> Array | None:
@@ -53,14 +56,13 @@ def _within(fine: Array, coarse: Array, unit: float, least: float) -> bool:
         return bool((((fine - coarse) <= limit) & ((coarse - fine) <= limit) | (fine == coarse)).all())
 
 
-def _grid(values: Array) -> str:
-    """The narrowest dtype that all values are exact in, of float16, bfloat16 and float32; "": none."""
+def _on_grid(values: Array, dtype: str) -> bool:
+    """Whether all values are exact in `float32`, `float16` or `bfloat16`."""
     import numpy as np
 
     with np.errstate(all="ignore"):
         single = values.astype(np.float32)
-        if not np.array_equal(single, values):
-            return ""
-        if np.array_equal(values.astype(np.float16), values):
-            return "float16"
-    return "float32" if (single.view(np.uint32) & 0xFFFF).any() else "bfloat16"
+        if dtype == "float16":
+            return bool(np.array_equal(values.astype(np.float16), values))
+        exact = bool(np.array_equal(single, values))
+    return exact and (dtype == "float32" or not (single.view(np.uint32) & 0xFFFF).any())

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import batch_norm, description, hits, part
+from compared import comparison
 
 from bnaudit import arithmetic
 from bnaudit.description import Artifact, Carrier, Description, NormKind
@@ -24,7 +25,8 @@ LIMIT = (1e-3 - 1.21e-5) / 0.21  # √((v + 1e-3) / (v + 1e-5)) = 1.1 solved for
 
 def check(subject: Description, baseline: Description | None = None) -> list[Hit]:
     rule = load_rule(RULE)
-    return list(rule.check(Case(subject, MappingProxyType(dict(rule.limits)), baseline)))
+    compared = None if baseline is None else comparison(subject.parts[0], baseline.parts[0])
+    return list(rule.check(Case(subject, MappingProxyType(dict(rule.limits)), compared)))
 
 
 def produced_by(producer: str, *layers: Any) -> Description:
@@ -88,6 +90,8 @@ def test_a_baseline_with_another_epsilon() -> None:
     assert check(subject) == []
     (hit,) = check(subject, description(graph([batch_norm(eps=1e-5)])))
     assert "the baseline" in hit.message
+    assert check(subject, description(graph([batch_norm(eps=1e-3)]))) == []
+    assert check(subject, description(graph([batch_norm(eps=None)]))) == []
 
 
 def test_one_finding_per_file() -> None:

@@ -1,0 +1,44 @@
+"""A move in words with numbers."""
+
+from __future__ import annotations
+
+import math
+
+from bnaudit.comparison import Move
+
+
+def counter_change(move: Move) -> float | None:
+    """By how much the batch counter grew; None where one side has none, or one that is no finite number."""
+    if move.counters is None or not all(map(math.isfinite, move.counters)):
+        return None
+    before, after = move.counters
+    return after - before
+
+
+def moved_statistics(move: Move) -> str:
+    """`mean by 0.73 sd, variance × 1.40, counter +2`; what is not known is left out."""
+    said = []
+    if move.mean_shift is not None:
+        said.append(f"mean by {move.mean_shift:.3g} sd")
+    if move.var_ratio is not None:
+        said.append(f"variance by a factor of {move.var_ratio:.3g}")
+    change = counter_change(move)
+    if change:
+        said.append(f"counter by {change:+,.10g}")
+    return ", ".join(said) or "by values that are not finite"
+
+
+def moved_affine(move: Move) -> str:
+    """`by 12 %`, relative L2 of weight and bias together."""
+    return "by an unknown amount" if move.affine_change is None else f"by {percent(move.affine_change)}"
+
+
+def percent(share: float) -> str:
+    """`0.0012 %`, `3.1 %`, `216 %`."""
+    value = 100.0 * share
+    return f"{value:,.0f} %" if value >= 10 else f"{value:.2g} %"
+
+
+def rounded(value: float | None) -> float | None:
+    """Four significant digits, for the number of a finding; None for what is not finite."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.4g}")

@@ -1,0 +1,117 @@
+"""Statistics moved while gamma and beta are equal bit by bit: frozen layers that kept updating.
+
+## What it finds
+
+Pairs of layers whose weight and bias are the baseline's, bit by bit, while mean or variance are not. The size of the
+move is told per layer: the shift of the mean in standard deviations of the baseline, the ratio of the variances, the
+difference of the batch counters. Some causes have a name:
+
+- the counter grew by 1 or 2: a stray forward in training mode, before saving or at export;
+- the statistics are the initial 0 and 1 again: the buffers were lost on the way;
+- mean and variance changed places in a conversion.
+
+## Why it matters
+
+`requires_grad=False` and `torch.no_grad()` stop gradients, not running statistics: a "frozen" backbone in training
+mode takes over the statistics of the new data with every forward, while its weights, all that anybody compares, stay
+what they were. Eval mode then computes something else than the baseline does, with every test of the weights green.
+
+## Worked arithmetic
+
+Baseline mean 2, variance 4. One batch of zeros goes through in training mode, momentum 0.1:
+
+    mean      0.9 · 2 + 0.1 · 0 = 1.8      moved by 0.2 / √4 = 0.1 sd
+    variance  0.9 · 4 + 0.1 · 0 = 3.6      ratio 4 / 3.6 = 1.11
+    counter   + 1
+
+A second one: 1.62 and 3.24, 0.19 sd. After 50: 0.0103 and 0.0206; nothing is left of the trained statistics.
+
+## How to fix
+
+Take the baseline's statistics back, and keep the norms in eval mode whenever they are not meant to learn:
+
+    model.load_state_dict(torch.load("baseline.pt"))
+    model.eval()        # before any forward that is not a training step
+    def train(self, mode=True):                     # of a model with a frozen backbone
+        super().train(mode)
+        self.backbone.eval()
+
+Where the statistics were measured anew on purpose (`update_bn`, precise batch norm), record it as intended:
+
+    [tool.bnaudit.intended]
+    BN601 = ["*"]
+
+## Limits
+
+- Batch counters alone are no finding. Nor are values that differ by the rounding of a copy in float16 or bfloat16.
+- Without weight and bias, or while both still are 1 and 0, nothing shows that training ended: BN607, or a warning.
+- A recalibration is not told from a stray forward: both move buffers only.
+- Mean and variance off by one factor are BN608.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bnaudit.comparison import Move, Pair
+from bnaudit.description import NormLayer
+from bnaudit.initial_state import is_virgin
+from bnaudit.matching.wording import counter_change, moved_statistics, rounded
+from bnaudit.results import Confidence, Hit, Severity
+from bnaudit.rules import Case, rule
+
+_ADVICE = (
+    "take the baseline's statistics, and keep these norms in eval mode; if measured anew on purpose, set `intended`"
+)
+_STRAY = 2
+"""Most batches that count as stray."""
+
+
+@rule(id="BN601", severity=Severity.ERROR, needs=("baseline",), yields_to=("BN608",))
+def buffers_moved_weights_still(case: Case) -> Iterator[Hit]:
+    """One hit per layer."""
+    if case.comparison is None:
+        return
+    part = case.comparison.subject_part.name
+    for pair, move in zip(case.comparison.matching.pairs, case.comparison.moves, strict=True):
+        if move.affine_equal and move.statistics_equal is False:
+            yield _hit(pair, move, part)
+
+
+def _hit(pair: Pair, move: Move, part: str) -> Hit:
+    trained = not _is_plain(pair.subject)
+    return Hit(
+        message=f"weight and bias equal, statistics moved: {moved_statistics(move)}{_cause(pair, move)}",
+        advice=_ADVICE,
+        layer=move.layer,
+        part=part,
+        value=rounded(move.mean_shift),
+        channels=move.channels,
+        confidence=Confidence.HIGH if trained else Confidence.MEDIUM,
+    )
+
+
+def _cause(pair: Pair, move: Move) -> str:
+    """What the values show, in words behind the numbers."""
+    if is_virgin(pair.subject) and not is_virgin(pair.baseline):
+        return "; they are the initial 0 and 1: buffers were lost"
+    if _are_swapped(pair.subject, pair.baseline):
+        return "; mean and variance changed places"
+    change = counter_change(move)
+    if change is not None and 1 <= change <= _STRAY:
+        return "; a stray forward in training mode" if change == 1 else "; stray forwards in training mode"
+    return ""
+
+
+def _are_swapped(subject: NormLayer, baseline: NormLayer) -> bool:
+    pairs = ((subject.mean, baseline.var), (subject.var, baseline.mean))
+    return all(
+        one is not None and other is not None and one.shape == other.shape and bool((one == other).all())
+        for one, other in pairs
+    )
+
+
+def _is_plain(layer: NormLayer) -> bool:
+    """Whether weight and bias are 1 and 0 throughout, as built: that they are equal says little."""
+    gamma, beta = layer.gamma, layer.beta
+    return (gamma is None or bool((gamma == 1.0).all())) and (beta is None or not beta.any())

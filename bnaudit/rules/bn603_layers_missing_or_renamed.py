@@ -1,0 +1,130 @@
+"""Norm layers are in one of the two and not in the other, or under another name.
+
+## What it finds
+
+- Norm layers of the baseline that have no counterpart in the subject, and the reverse, after pairing by name, by a
+  common renaming, by order and shape, and by values.
+- Layers that do have one under another name, with the renaming that makes all names equal: an error between two
+  artifacts that are loaded by name, a note where one is a graph or program, which carries its own code.
+
+Prefixes of wrappers, `module.` (DataParallel), `_orig_mod.` (torch.compile) and `model.` (Lightning), are removed
+first and are no difference.
+
+## Why it matters
+
+A loader that is not strict passes over what it does not find: `load_state_dict(..., strict=False)` with another prefix
+loads *nothing*, leaves mean 0 and variance 1 in every norm, and says so only in a return value that nobody reads.
+
+## Example
+
+    baseline                          subject
+    bn1.running_mean                  backbone.bn1.running_mean
+    layer1.0.bn1.running_mean         backbone.layer1.0.bn1.running_mean
+
+Replacing `backbone.` by nothing in the subject's names makes them equal. Loaded as it is, not one tensor fits; a
+channel of mean 20 and variance 25 that sees 30 then answers (30 − 0) / 1 = 30 instead of (30 − 20) / 5 = 2.
+
+## How to fix
+
+Rename the keys, load strictly, and look at what it says:
+
+    state = {name.removeprefix("backbone."): value for name, value in state.items()}
+    model.load_state_dict(state, strict=True)
+
+Layers that are really missing: save and load the whole state dict, or set what was left out as intended.
+
+## Limits
+
+- Norms that were folded into convolutions are not missing (BN605 checks the fold).
+- A renaming is a proposal from names, shapes and values; nothing is renamed.
+- Layers of the same name are taken for the same layer, whatever their shapes are (BN604).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bnaudit.comparison import Comparison, PairedBy, Rename
+from bnaudit.description import NormLayer
+from bnaudit.printable import printable
+from bnaudit.results import Hit, Severity
+from bnaudit.rules import Case, rule
+
+_MISSING = "give both the same layers; load with strict=True, which names what is missing"
+_MOST_NAMED = 4
+"""Renamings that a message writes out."""
+
+
+@rule(id="BN603", severity=Severity.ERROR, needs=("baseline",))
+def layers_missing_or_renamed(case: Case) -> Iterator[Hit]:
+    """One hit per missing layer, one for all that are renamed; one where the two have nothing in common."""
+    if case.comparison is None:
+        return
+    comparison = case.comparison
+    gone = [layer for layer in comparison.matching.only_baseline if not _was_folded(comparison, layer, "subject")]
+    added = [layer for layer in comparison.matching.only_subject if not _was_folded(comparison, layer, "baseline")]
+    if comparison.matching.pairs or not (gone or added):
+        yield from _missing(comparison, gone, "in the baseline, not here")
+        yield from _missing(comparison, added, "here, not in the baseline")
+        yield from _renamed(comparison)
+    else:
+        yield _strangers(comparison, len(gone), len(added))
+
+
+def _was_folded(comparison: Comparison, layer: NormLayer, side: str) -> bool:
+    """Whether the side that lacks the layer has it in a convolution."""
+    if comparison.folds is not None and comparison.folds.folded == side:
+        return layer.name in {fold.layer for fold in comparison.folds.folds} | set(comparison.folds.unfound)
+    lacking = comparison.subject_part if side == "subject" else comparison.baseline_part
+    return bool(lacking.folded) and not lacking.layers
+
+
+def _missing(comparison: Comparison, layers: list[NormLayer], where: str) -> Iterator[Hit]:
+    for layer in layers:
+        channels = f" of {layer.channels:,} channels" if layer.channels is not None else ""
+        yield Hit(
+            message=f"a {layer.kind.value} norm{channels} {where}",
+            advice=_MISSING,
+            layer=layer.name,
+            part=comparison.subject_part.name,
+        )
+
+
+def _strangers(comparison: Comparison, gone: int, added: int) -> Hit:
+    return Hit(
+        message=f"no norm layer in common: {_count(gone)} in the baseline, {_count(added)} here",
+        advice="compare artifacts of one model; choose the part with `file.pt#part` where a file holds several",
+        part=comparison.subject_part.name,
+        value="no layer in common",
+    )
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number else "none"
+
+
+def _renamed(comparison: Comparison) -> Iterator[Hit]:
+    other = [pair for pair in comparison.matching.pairs if pair.by is not PairedBy.NAME]
+    renames = comparison.matching.renames
+    if not other or not renames:
+        return
+    carries_code = comparison.subject_part.carrier.has_code or comparison.baseline_part.carrier.has_code
+    said = ", ".join(map(_written, renames[:_MOST_NAMED])) + (", …" if len(renames) > _MOST_NAMED else "")
+    layers = "layer has" if len(other) == 1 else "layers have"
+    yield Hit(
+        message=f"{len(other):,} {layers} other names than in the baseline; the same after {said}",
+        advice="nothing to do: an artifact with its own code is not loaded by name"
+        if carries_code
+        else "rename the keys before loading, and load with strict=True",
+        part=comparison.subject_part.name,
+        value=", ".join(map(_written, renames)),
+        severity=Severity.NOTE if carries_code else None,
+    )
+
+
+def _written(rename: Rename) -> str:
+    """`backbone.` → nothing."""
+    old, new = printable(rename.old), printable(rename.new)
+    if not old:
+        return f"`{new}` in front"
+    return f"`{old}` → `{new}`" if new else f"`{old}` left out"

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from functools import partial
+
+from builders import part
+from compared import compared_hits, trained
+
+from bnaudit.comparison import Fold, FoldCause, Folds
+from bnaudit.description import Carrier, NormLayer
+from bnaudit.results import Severity
+
+run = partial(compared_hits, "bn603_layers_missing_or_renamed")
+NAMES = ("bn1", "layer1.0.bn1", "layer1.0.bn2", "layer2.0.bn1")
+
+
+def layers(prefix: str = "", *leave_out: str) -> list[NormLayer]:
+    return [trained(prefix + name, 4 + at, seed=at) for at, name in enumerate(NAMES) if name not in leave_out]
+
+
+def test_a_missing_layer_is_found_on_either_side() -> None:
+    (hit,) = run(part(layers("", "layer2.0.bn1")), part(layers()))
+    assert (hit.layer, hit.message) == ("layer2.0.bn1", "a batch norm of 7 channels in the baseline, not here")
+    (hit,) = run(part(layers()), part(layers("", "layer2.0.bn1")))
+    assert (hit.layer, hit.message) == ("layer2.0.bn1", "a batch norm of 7 channels here, not in the baseline")
+
+
+def test_a_prefix_is_proposed() -> None:
+    (hit,) = run(part(layers("backbone.")), part(layers()))
+    assert (hit.layer, hit.severity, hit.value) == (None, None, "`backbone.` left out")
+    assert hit.message == "4 layers have other names than in the baseline; the same after `backbone.` left out"
+    (hit,) = run(part(layers()), part(layers("backbone.")))
+    assert hit.value == "`backbone.` in front"
+
+
+def test_a_graph_needs_no_names() -> None:
+    (hit,) = run(part(layers("backbone."), carrier=Carrier.PROGRAM), part(layers()))
+    assert hit.severity is Severity.NOTE
+
+
+def test_wrappers_are_no_difference() -> None:
+    for prefix in ("module.", "_orig_mod.", "model.", "module._orig_mod."):
+        assert run(part(layers(prefix)), part(layers())) == []
+
+
+def test_the_same_layers_are_silent() -> None:
+    assert run(part(layers()), part(layers())) == []
+    assert run(part([]), part([])) == []
+
+
+def test_nothing_in_common_is_one_finding() -> None:
+    strangers = [trained(f"n{at}", 100 + at, seed=50 + at) for at in range(3)]
+    (hit,) = run(part(strangers), part(layers()))
+    assert hit.message == "no norm layer in common: 4 in the baseline, 3 here"
+    (hit,) = run(part([]), part(layers()))
+    assert hit.message == "no norm layer in common: 4 in the baseline, none here"
+
+
+def test_a_folded_side_lacks_nothing() -> None:
+    assert run(part([], folded="52 of 52 convolutions carry a bias"), part(layers())) == []
+    assert run(part(layers()), part([], folded="52 of 52 convolutions carry a bias")) == []
+    (hit,) = run(part(layers("", "bn1"), folded="some do"), part(layers()))
+    assert hit.layer == "bn1", "norms are left, and folding is a guess then"
+
+
+def test_what_was_found_in_a_convolution_is_not_missing() -> None:
+    fold = Fold(
+        layer="bn1",
+        linear="conv1",
+        into="conv1",
+        operator="conv",
+        before=False,
+        cause=FoldCause.EQUAL,
+        detail="",
+    )
+    folds = Folds(folded="subject", folds=(fold,))
+    assert run(part(layers("", "bn1")), part(layers()), folds=folds) == []
+    (hit,) = run(part(layers("", "bn1", "layer2.0.bn1")), part(layers()), folds=folds)
+    assert hit.layer == "layer2.0.bn1"
+
+
+def test_a_layer_of_unknown_channels_is_no_counterpart_by_order() -> None:
+    unknown = trained("other", mean=None, var=None, gamma=None, beta=None, counter=1)
+    hits = run(part([*layers("", "bn1"), unknown]), part(layers()))
+    assert {hit.layer for hit in hits} == {"bn1", "other"}
+    assert [hit.message for hit in hits if hit.layer == "other"] == ["a batch norm here, not in the baseline"]
+
+
+def test_hostile_names_cannot_write_to_the_terminal() -> None:
+    (hit,) = run(part(layers("\x1b[2J\n.")), part(layers()))
+    assert hit.message.isprintable() and "x1b" in hit.message

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import part
+from compared import compared_hits, trained
+
+from bnaudit.description import CUMULATIVE, Evidence, NormKind
+from bnaudit.results import Hit, Severity
+
+run = partial(compared_hits, "bn604_configuration_changed")
+
+
+def against(subject: dict[str, Any], baseline: dict[str, Any]) -> list[Hit]:
+    return run(part([trained(**subject)]), part([trained(**baseline)]))
+
+
+def test_another_epsilon_is_found_with_its_effect() -> None:
+    var = np.full(8, 1e-3)
+    (hit,) = against({"eps": 1e-3, "var": var}, {"eps": 1e-5, "var": var})
+    assert (hit.layer, hit.value, hit.limit, hit.severity) == ("bn1", 1e-3, 1e-5, None)
+    assert hit.message == "epsilon 0.001, in the baseline 1e-05 (gain changes by up to 29 %)"
+    assert 1 - math.sqrt((1e-3 + 1e-5) / (1e-3 + 1e-3)) == pytest.approx(0.29, abs=0.005)
+
+
+def test_a_float32_epsilon_is_the_same() -> None:
+    assert against({"eps": float(np.float32(1e-5))}, {"eps": 1e-5}) == []
+    assert len(against({"eps": 1.001e-5}, {"eps": 1e-5})) == 1
+
+
+@pytest.mark.parametrize(
+    ("subject", "baseline", "words"),
+    [
+        ({"tracks_statistics": False}, {"tracks_statistics": True}, "tracking of statistics off, in the baseline on"),
+        ({"kind": NormKind.INSTANCE}, {"kind": NormKind.BATCH}, "kind instance, in the baseline batch"),
+        ({"channels": 16}, {"channels": 8}, "channels 16, in the baseline 8"),
+    ],
+)
+def test_what_predictions_depend_on_is_an_error(subject: Any, baseline: Any, words: str) -> None:
+    (hit,) = against(subject, baseline)
+    assert (hit.message, hit.severity) == (words, None)
+
+
+@pytest.mark.parametrize(
+    ("subject", "baseline", "words"),
+    [
+        ({"momentum": 0.01}, {"momentum": 0.1}, "momentum 0.01, in the baseline 0.1"),
+        ({"momentum": CUMULATIVE}, {"momentum": 0.1}, "momentum cumulative, in the baseline 0.1"),
+        ({"training": True}, {"training": False}, "saved in training mode, the baseline in eval mode"),
+        (
+            {"kind": NormKind.SYNC_BATCH, "evidence": Evidence.CLASS},
+            {"kind": NormKind.BATCH, "evidence": Evidence.CLASS},
+            "kind sync-batch, in the baseline batch",
+        ),
+    ],
+)
+def test_what_they_do_not_depend_on_is_a_note(subject: Any, baseline: Any, words: str) -> None:
+    (hit,) = against(subject, baseline)
+    assert (hit.message, hit.severity) == (words, Severity.NOTE)
+
+
+def test_one_finding_per_layer() -> None:
+    (hit,) = against(
+        {"eps": 1e-3, "momentum": 0.01, "training": True}, {"eps": 1e-5, "momentum": 0.1, "training": False}
+    )
+    assert hit.message.count(";") == 2 and hit.severity is None
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"eps": 1e-3},
+        {"momentum": 0.5},
+        {"tracks_statistics": False},
+        {"training": True},
+        {"affine": False},
+    ],
+)
+def test_what_one_does_not_say_never_differs(known: dict[str, Any]) -> None:
+    assert against(known, {}) == []
+    assert against({}, known) == []
+
+
+def test_an_unknown_kind_never_differs() -> None:
+    assert against({"kind": NormKind.UNKNOWN}, {"kind": NormKind.INSTANCE}) == []
+
+
+def test_a_state_dict_does_not_tell_sync_batch_norm() -> None:
+    assert against({"kind": NormKind.BATCH}, {"kind": NormKind.SYNC_BATCH, "evidence": Evidence.CLASS}) == []
+
+
+def test_momentum_of_a_graph_has_no_effect() -> None:
+    assert against({"momentum": 0.9, "evidence": Evidence.OPERATOR}, {"momentum": 0.1}) == []
+    assert against({"momentum": 1 - 0.9}, {"momentum": 0.1}) == []
+
+
+def test_a_graph_writes_gamma_1_for_a_norm_without_affine() -> None:
+    ones = {"affine": True, "gamma": np.ones(8), "beta": np.zeros(8)}
+    assert against(ones, {"affine": False, "gamma": None, "beta": None}) == []
+
+
+def test_what_the_graph_fixes_counts_as_its_mode() -> None:
+    (hit,) = against({"training": False, "graph_training": True}, {"training": False})
+    assert "saved in training mode" in hit.message

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from builders import part
+from compared import compared_hits, trained
+
+run = partial(compared_hits, "bn607_statistics_drifted")
+
+
+def test_training_in_between_is_told_per_layer() -> None:
+    hits = run(part([trained("a", seed=1), trained("b", seed=2)]), part([trained("a"), trained("b")]))
+    assert [hit.layer for hit in hits] == ["a", "b"]
+    assert all("statistics moved: mean by" in hit.message and "weight and bias by" in hit.message for hit in hits)
+
+
+def test_what_stood_still_is_silent() -> None:
+    assert run(part([trained()]), part([trained()])) == []
+    assert run(part([trained(gamma=np.ones(8))]), part([trained()])) == []
+    assert run(part([trained(mean=np.zeros(8))]), part([trained()])) == []
+
+
+def test_a_norm_without_affine_has_no_weights_that_stand_still() -> None:
+    bare = {"gamma": None, "beta": None}
+    (hit,) = run(part([trained(seed=1, **bare)]), part([trained(**bare)]))
+    assert "weight" not in hit.message
+
+
+def test_unknown_statistics_are_silent() -> None:
+    assert run(part([trained(seed=1, mean=None)]), part([trained()])) == []
+
+
+def test_the_pages_arithmetic() -> None:
+    two = {"gamma": (1.0, 2.0), "beta": (0.5, 0.5)}
+    subject = trained(mean=(2.0, 5.0), var=(8.0, 9.0), gamma=(1.5, 2.0), beta=(0.5, 0.5))
+    (hit,) = run(part([subject]), part([trained(mean=(1.0, 2.0), var=(4.0, 9.0), **two)]))
+    assert hit.value == pytest.approx(np.sqrt((0.5**2 + 1) / 2), rel=1e-3)
+    assert "mean by 0.791 sd, variance by a factor of 1.5" in hit.message
