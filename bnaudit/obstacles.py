@@ -105,7 +105,7 @@ def _of_an_audit(audit: Audit) -> Iterator[Obstacle]:
         severity = Severity.ERROR if audit.run_failed else Severity.NOTE
         yield Obstacle(Kind.NOT_RUN, severity, f"{name}: {': '.join(not_run_text(audit))}", path)
     if not audit.looked:
-        yield Obstacle(Kind.NOTHING, Severity.ERROR, f"{name}: nothing was checked, no norm layer could be read", path)
+        yield Obstacle(Kind.NOTHING, Severity.ERROR, f"{name}: {unseen_text(audit)}", path)
     for verdict in _required(audit):
         kind = Kind.REFUSED if verdict.outcome is Outcome.FAILED else Kind.UNDECIDED
         yield Obstacle(kind, Severity.ERROR, f"{name}: {required_text(verdict)}", path)
@@ -126,6 +126,13 @@ def _required(audit: Audit) -> Iterator[Verdict]:
         failed_otherwise = verdict.outcome is Outcome.FAILED and verdict.question not in told
         if verdict in audit.undecided or (failed_otherwise and verdict.question in audit.required):
             yield verdict
+
+
+def unseen_text(audit: Audit) -> str:
+    """Why an audit that looked at nothing says nothing."""
+    if audit.comparison is not None:
+        return "nothing could be compared"
+    return "nothing was checked, no norm layer could be read"
 
 
 def required_text(verdict: Verdict) -> str:

@@ -11,10 +11,23 @@ from bnaudit.html.pictures import Pictures, pictures
 from bnaudit.obstacles import by_need
 from bnaudit.results import Audit, Finding, Question, Severity, Skipped
 from bnaudit.terminal.amounts import counts
+from bnaudit.terminal.comparison_conclusion import conclusion, is_equal
+from bnaudit.terminal.comparison_tables import Listing, sides, tables, title, told
 from bnaudit.terminal.ledger_table import why_no_layers
 from bnaudit.terminal.run_lines import run_texts
 from bnaudit.terminal.verdict_lines import about, unspoken_errors
 from bnaudit.terminal.whole_report import is_notable
+
+
+class Compared(NamedTuple):
+    """What the page says of a comparison."""
+
+    title: str
+    is_equal: bool
+    sides: Sequence[tuple[str, str]]
+    conclusion: Sequence[str]
+    told: Sequence[str]
+    tables: Sequence[Listing]
 
 
 class ArtifactSection(NamedTuple):
@@ -40,6 +53,8 @@ class ArtifactSection(NamedTuple):
     pictures: Pictures
     skipped: Mapping[str, Sequence[Skipped]]
     """What is needed → the checks that need it."""
+    compared: Compared | None
+    """None: an audit of one artifact."""
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -92,9 +107,17 @@ def artifact_section(audit: Audit, position: int, name: str, *, with_pictures: b
         found=tuple(counts(audit.open_findings)),
         groups=groups(audit, audit.open_findings),
         accepted=groups(audit, accepted),
-        run=tuple(text.plain for text in run_texts(audit)),
+        run=tuple(text.plain for text in run_texts(audit)) if audit.comparison is None else (),
         rows=tuple(rows),
         no_layers="" if rows else why_no_layers(audit),
         pictures=pictures(audit, rows, id) if with_pictures else Pictures((), ()),
         skipped=by_need(audit.skipped),
+        compared=_compared(audit),
     )
+
+
+def _compared(audit: Audit) -> Compared | None:
+    found = audit.comparison
+    if found is None:
+        return None
+    return Compared(title(audit), is_equal(found), sides(audit), conclusion(found), told(audit), tables(found))

@@ -16,6 +16,8 @@ from bnaudit.printable import printable
 from bnaudit.reports import Renderer, View
 from bnaudit.results import Audit, Finding, Report, Severity
 from bnaudit.terminal.amounts import counts_text, plural
+from bnaudit.terminal.comparison_conclusion import conclusion
+from bnaudit.terminal.comparison_tables import tables, title, told
 from bnaudit.terminal.exit_meaning import last_line
 from bnaudit.terminal.finding_places import grouped, layer_names, places, standing
 
@@ -61,6 +63,10 @@ def render(report: Report, view: View) -> str:
 def _stated(report: Report) -> Iterator[_Annotation]:
     """What is no finding: the result, and obstacles."""
     yield _Annotation(Severity.NOTE, "bnaudit", (_result(report),))
+    for audit in report.audits:
+        if audit.comparison is not None:
+            lines = (title(audit), *conclusion(audit.comparison))
+            yield _Annotation(Severity.NOTE, "bnaudit: compared", lines, audit.artifact.path)
     for each in obstacles(report):
         if each.severity > Severity.NOTE:
             yield _Annotation(each.severity, f"bnaudit: {each.kind.words}", (each.text,), each.path)
@@ -140,7 +146,8 @@ def _log(report: Report, view: View) -> Iterator[str]:
     for audit in report.audits:
         found = counts_text(audit.open_findings) or "no findings"
         said = ", ".join(f"{verdict.question.value} {verdict.outcome.value}" for verdict in audit.verdicts)
-        yield _plain(f"{printable(audit.artifact.path)}: {found}; {said}")
+        yield _plain("; ".join(filter(None, (f"{title(audit)}: {found}", said))))
+        yield from _compared(audit)
         shown = audit.findings if view.show_accepted else audit.open_findings
         for members in grouped(shown):
             first = members[0]
@@ -156,6 +163,15 @@ def _log(report: Report, view: View) -> Iterator[str]:
         yield _plain(f"{plural(report.other_files, 'other file')}: not a model")
     yield _plain(_result(report))
     yield "::endgroup::"
+
+
+def _compared(audit: Audit) -> Iterator[str]:
+    if audit.comparison is None:
+        return
+    yield from (_plain(f"  {line}") for line in (*conclusion(audit.comparison), *told(audit)))
+    for listing in tables(audit.comparison):
+        yield _plain(f"  {listing.title}: {', '.join(listing.columns)}")
+        yield from (_plain(f"    {row[0]}: {', '.join(row[1:])}") for row in listing.rows)
 
 
 def _plain(line: str) -> str:

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from bnaudit.name_patterns import Universe
-from bnaudit.obstacles import required_text
+from bnaudit.obstacles import required_text, unseen_text
 from bnaudit.printable import printable
 from bnaudit.reports import Renderer, View
 from bnaudit.results import Audit, Finding, Outcome, Report, Unaudited, Unmatched, Verdict
+from bnaudit.terminal.comparison_conclusion import conclusion
+from bnaudit.terminal.comparison_tables import title, told
 from bnaudit.terminal.finding_places import grouped, layer_names, places, qualifiers, standing
 
 
@@ -77,7 +79,7 @@ def _seconds(audit: Audit) -> float:
 
 
 def _of_an_audit(audit: Audit, names_of_rules: Mapping[str, str]) -> list[_Case]:
-    cases = [_verdict(verdict, audit) for verdict in audit.verdicts]
+    cases = [*_comparison(audit), *(_verdict(verdict, audit) for verdict in audit.verdicts)]
     by_rule: dict[str, list[Finding]] = {}
     for finding in audit.findings:
         by_rule.setdefault(finding.rule, []).append(finding)
@@ -106,11 +108,19 @@ def _whole(audit: Audit) -> list[_Case]:
     if audit.run_failed:
         cases.append(_Case("run of the model", "error", f"could not run: {audit.not_run}", kind="not run"))
     if not audit.looked:
-        cases.append(_Case("something was checked", "failure", "no norm layer could be read", kind="nothing checked"))
+        cases.append(_Case("something was checked", "failure", unseen_text(audit), kind="nothing checked"))
     if audit.gaps:
         lines = "\n".join(f"{printable(gap.where)}: {printable(gap.why)}" for gap in audit.gaps)
         cases.append(_Case("everything was read", "skipped", f"{len(audit.gaps)} not read", lines))
     return cases
+
+
+def _comparison(audit: Audit) -> list[_Case]:
+    """What it came to; what fails of it are findings."""
+    if audit.comparison is None:
+        return []
+    lines = (*conclusion(audit.comparison), *told(audit))
+    return [_Case(title(audit), text="\n".join(map(printable, lines)))]
 
 
 def _verdict(verdict: Verdict, audit: Audit) -> _Case:

@@ -14,6 +14,8 @@ from bnaudit.obstacles import Kind, checks_not_run, obstacles
 from bnaudit.reports import Renderer, View
 from bnaudit.results import Audit, Finding, LedgerRow, Outcome, Question, Report, Severity, Verdict
 from bnaudit.terminal.amounts import counts_text, plural, seconds_text, share, span
+from bnaudit.terminal.comparison_conclusion import conclusion
+from bnaudit.terminal.comparison_tables import Listing, sides, tables, title, told
 from bnaudit.terminal.exit_meaning import last_line, result
 from bnaudit.terminal.finding_places import Place, grouped, layer_names, places, qualifiers, standing
 
@@ -75,6 +77,7 @@ def _sections(report: Report) -> Iterator[_Section]:
         if each.severity > Severity.NOTE:
             yield _Section(f"**{each.severity.label}** {each.kind.words}: {prose(each.text)}", "errors", 0)
     for audit in report.audits:
+        yield from _comparison(audit)
         yield from _findings(audit, len(report.audits) == 1)
     yield from _notes(report)
     yield from _accepted(report)
@@ -90,9 +93,10 @@ def _sections(report: Report) -> Iterator[_Section]:
 def _table(audits: Sequence[Audit]) -> Iterator[_Section]:
     if not audits:
         return
-    titles = ["artifact", *(question.value for question in Question), "found"]
+    questions = [question for question in Question if any(audit.verdicts for audit in audits)]
+    titles = ["artifact", *(question.value for question in questions), "found"]
     lines = [f"| {' | '.join(titles)} |", "|" + " --- |" * len(titles)]
-    rows = [_row(audit) for audit in audits]
+    rows = [_row(audit, questions) for audit in audits]
     # Those that do not pass come first when not all fit.
     order = sorted(range(len(rows)), key=lambda position: (audits[position].exit_code == 0, position))
     room, kept = _TABLE_SHARE, set[int]()
@@ -106,10 +110,10 @@ def _table(audits: Sequence[Audit]) -> Iterator[_Section]:
     yield _Section("\n".join(lines), "the table of artifacts", 0)
 
 
-def _row(audit: Audit) -> str:
+def _row(audit: Audit, questions: Sequence[Question]) -> str:
     verdicts = {verdict.question: _outcome(verdict, audit) for verdict in audit.verdicts}
     found = counts_text(audit.open_findings) or "nothing"
-    cells = [cell_code(audit.artifact.path), *(verdicts.get(question, "") for question in Question), found]
+    cells = [cell_code(audit.artifact.path), *(verdicts.get(question, "") for question in questions), found]
     return f"| {' | '.join(cells)} |"
 
 
@@ -118,6 +122,27 @@ def _outcome(verdict: Verdict, audit: Audit) -> str:
     if verdict.outcome is Outcome.FAILED or (verdict.question in audit.required and verdict in audit.undecided):
         said = f"**{said}**"
     return f"{said} (required)" if verdict.question in audit.required else said
+
+
+def _comparison(audit: Audit) -> Iterator[_Section]:
+    """What is held against what and the conclusion; the tables folded, but for the first rows of none."""
+    if audit.comparison is None:
+        return
+    blocks = [f"### {code(title(audit))}"]
+    blocks.append("\n".join(f"**{prose(line)}**  " for line in conclusion(audit.comparison)).rstrip())
+    blocks.append("\n".join(f"- {role}: {prose(about)}" for role, about in sides(audit)))
+    blocks += ["\n".join(f"- {prose(line)}" for line in told(audit))] if told(audit) else []
+    yield _Section("\n\n".join(filter(None, blocks)), "the comparison", 0)
+    for listing in tables(audit.comparison):
+        yield _Section(_folded(listing.title, [_listing(listing)]), "tables of the comparison", 2)
+
+
+def _listing(listing: Listing) -> str:
+    lines = [f"| {' | '.join((listing.title, *listing.columns))} |", "|" + " --- |" * (len(listing.columns) + 1)]
+    lines += [f"| {' | '.join(map(cell, row))} |" for row in listing.rows[:_LEDGER_ROWS]]
+    if len(listing.rows) > _LEDGER_ROWS:
+        lines += ["", f"and {len(listing.rows) - _LEDGER_ROWS} more"]
+    return "\n".join(lines)
 
 
 def _findings(audit: Audit, alone: bool) -> Iterator[_Section]:

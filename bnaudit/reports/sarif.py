@@ -12,6 +12,7 @@ import zlib
 from typing import Any
 
 from bnaudit.artifact_paths import uri
+from bnaudit.comparison_objects import brief_object
 from bnaudit.finding_objects import limits_object
 from bnaudit.printable import printable
 from bnaudit.reports import Renderer, View
@@ -111,6 +112,11 @@ def _audit(audit: Audit) -> dict[str, Any]:
     }
     if audit.limits:
         stated["limits"] = limits_object(audit.limits)  # a rule's descriptor has its own, for all artifacts
+    if audit.comparison is not None:
+        brief = brief_object(audit.comparison)
+        stated["comparedWith"] = clipped(brief["baseline"]["path"])
+        stated["parts"] = [clipped(brief["baseline_part"]), clipped(brief["subject_part"])]
+        stated["conclusion"] = [clipped(line) for line in brief["conclusion"]]
     if audit.measured is not None:
         run = audit.measured
         stated["run"] = {"runner": clipped(run.runner), "inputs": clipped(run.inputs), "synthetic": run.synthetic}

@@ -6,8 +6,12 @@ from collections import Counter
 from typing import NamedTuple
 
 from bnaudit.comparison import Comparison, Fold, FoldCause, Move
-from bnaudit.description import NormLayer
+from bnaudit.description import NormLayer, StoredTensor
+from bnaudit.matching.rounding import rounding
 from bnaudit.terminal.amounts import plural
+
+_SAME = "same"
+"""In place of the dtype that two tensors differ by."""
 
 
 class Standing(NamedTuple):
@@ -26,12 +30,14 @@ def conclusion(comparison: Comparison) -> tuple[str, ...]:
 
 
 def is_equal(comparison: Comparison) -> bool:
-    """Whether nothing that was compared differs."""
-    matching = comparison.matching
+    """Whether nothing that was compared differs, rounding to a narrower dtype apart."""
     apart = any(_differs(move) for move in comparison.moves) or bool(comparison.reshaped)
+    if apart and not comparison.reshaped:
+        configured = any(move.configuration or move.modes is not None for move in comparison.moves)
+        apart = configured or not _rounded(comparison)
     folds = comparison.folds
     unequal = folds is not None and (bool(folds.unfound) or any(f.cause is not FoldCause.EQUAL for f in folds.folds))
-    return comparison.compared and not (apart or unequal or lacking(comparison) or matching.only_subject)
+    return comparison.compared and not (apart or unequal or lacking(comparison) or surplus(comparison))
 
 
 def standings(comparison: Comparison) -> tuple[Standing, ...]:
@@ -81,10 +87,35 @@ def _norms(comparison: Comparison) -> str:
     moved = [move for move in moves if _moved(move)]
     if not moved:
         return _unmoved(comparison)
+    if rounded := _rounded(comparison):
+        return f"equal up to rounding to {rounded}: {plural(len(moves), 'norm layer')}"
     if len(moved) == len(moves):
         return _all_moved(moves)
     rest = len(moves) - len(moved)
     return f"{len(moved)} of {plural(len(moves), 'norm layer')} moved: {_kinds(moved)}; {_stand(rest)} bit for bit"
+
+
+def _rounded(comparison: Comparison) -> str:
+    """The dtype whose rounding explains every difference of values, `float16`; "": something else does."""
+    found = set()
+    for move, pair in zip(comparison.moves, comparison.matching.pairs, strict=True):
+        if _moved(move):
+            both = zip(_stored(pair.subject), _stored(pair.baseline), strict=True)
+            found |= {_rounding(mine, theirs) for mine, theirs in both if mine is not None and theirs is not None}
+    found.discard(_SAME)
+    return next(iter(found)) if len(found) == 1 else ""
+
+
+def _rounding(mine: StoredTensor, theirs: StoredTensor) -> str:
+    import numpy as np
+
+    if mine.values is not None and theirs.values is not None and np.array_equal(mine.values, theirs.values):
+        return _SAME
+    return rounding(mine, theirs)
+
+
+def _stored(layer: NormLayer) -> tuple[StoredTensor | None, ...]:
+    return (layer.weight, layer.bias, layer.running_mean, layer.running_var)
 
 
 def _stand(rest: int) -> str:

@@ -10,6 +10,7 @@ from bnaudit.printable import printable
 from bnaudit.results import Audit
 from bnaudit.terminal.amounts import bytes_text, number, plural
 from bnaudit.terminal.comparison_conclusion import by_cause, is_equal, standings
+from bnaudit.terminal.comparison_run import round_trip_texts, run_texts
 
 
 class Listing(NamedTuple):
@@ -62,9 +63,10 @@ def pairing(comparison: Comparison) -> list[str]:
 
 
 def untold(comparison: Comparison) -> str:
-    """What could not be compared of layers that are equal otherwise; "" where all could."""
-    words = [each.what for each in standings(comparison) if each.untold]
-    if not comparison.moves or not is_equal(comparison) or not words:
+    """What could not be compared of any layer, or of some that are equal otherwise; "" where all could."""
+    least = 1 if is_equal(comparison) else len(comparison.moves)
+    words = [each.what for each in standings(comparison) if each.untold >= least]
+    if not comparison.moves or not words:
         return ""
     return f"not compared, since one of the two does not say: {', '.join(words)}"
 
@@ -82,6 +84,20 @@ def counters(comparison: Comparison) -> str:
     return f"batches: {', '.join(spans)}"
 
 
+def told(audit: Audit) -> list[str]:
+    """What is said in sentences beside the conclusion and the tables."""
+    comparison = audit.comparison
+    if comparison is None:
+        return []
+    folds = comparison.folds
+    unfound = [f"no convolution that fits was found for {printable(name)}" for name in folds.unfound] if folds else []
+    trip = comparison.round_trip
+    ran = round_trip_texts(trip) if trip is not None else run_texts(comparison, failed=audit.run_failed)
+    stated = (*comparison.remarks, *(folds.remarks if folds else ()))
+    said = (*map(printable, stated), *pairing(comparison), untold(comparison), counters(comparison), *unfound)
+    return [*filter(None, said), *(text.plain for text in ran)]
+
+
 def tables(comparison: Comparison) -> list[Listing]:
     """All that there are of a comparison, in the order of the report."""
     every = (counted(comparison), sizes(comparison), folded(comparison), reshaped(comparison))
@@ -92,7 +108,8 @@ def counted(comparison: Comparison) -> Listing | None:
     """How many layers are equal in each respect; None where all are."""
     if not comparison.moves or is_equal(comparison):
         return None
-    rows = [(each.what, str(each.equal), str(each.differing), str(each.untold)) for each in standings(comparison)]
+    shown = [each for each in standings(comparison) if each.equal or each.differing]
+    rows = [(each.what, str(each.equal), str(each.differing), str(each.untold)) for each in shown]
     name = plural(len(comparison.moves), "norm layer")
     return Listing(name, ("equal", "different", "not said"), tuple(rows))
 
@@ -100,7 +117,7 @@ def counted(comparison: Comparison) -> Listing | None:
 def sizes(comparison: Comparison) -> Listing | None:
     """How far each layer moved, the furthest first; None where none did."""
     moved = sorted((move for move in comparison.moves if _size(move) > 0), key=_size, reverse=True)
-    if not moved:
+    if not moved or is_equal(comparison):
         return None
     rows = tuple((printable(move.layer) or "(root)", *_amounts(move)) for move in moved)
     return Listing("moved, furthest first", ("mean", "variance", "weights", "gain", "shift"), rows)

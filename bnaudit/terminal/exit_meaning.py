@@ -85,7 +85,8 @@ def _broken(report: Report) -> str:
 def _undecided(report: Report) -> str:
     unseen = sum(not audit.looked for audit in report.audits)
     if unseen == len(report.audits):
-        return "nothing was checked"
+        compared = any(audit.comparison is not None for audit in report.audits)
+        return "nothing could be compared" if compared else "nothing was checked"
     if unseen:
         return f"nothing was checked in {unseen} of {plural(len(report.audits), 'artifact')}"
     if any(audit.undecided for audit in report.audits):
