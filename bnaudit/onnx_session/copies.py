@@ -44,6 +44,16 @@ class Copy:
         """A node of the model, to be edited in place."""
         return self._nodes[number]
 
+    @property
+    def originals(self) -> Sequence[onnx.NodeProto]:
+        """The nodes of the model, edited so far."""
+        return self._nodes
+
+    @property
+    def model(self) -> onnx.ModelProto:
+        """The model with its nodes edited so far, and without the new ones."""
+        return self._model
+
     def fresh(self, what: str = "value") -> str:
         """A name that no value has."""
         self._made += 1

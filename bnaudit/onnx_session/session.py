@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import MappingProxyType
 from typing import Any
 
@@ -25,7 +25,9 @@ from bnaudit.onnx_session.remarks import remarks
 from bnaudit.onnx_session.rows import RowWatch
 from bnaudit.onnx_session.statistics import merged
 from bnaudit.onnx_session.survey import Survey
+from bnaudit.onnx_session.varying import varied
 from bnaudit.session import Batch, Held, Mode, NormCall, NotPossibleError, OperatorCall, Output, Session, Trace, Watch
+from bnaudit.variation import Variation
 
 Feeds = dict[str, NDArray[Any]]
 
@@ -120,6 +122,14 @@ class OnnxSession:
         """
         engines = double_engines(self)
         return nullcontext(OnnxSession(engines, double_part(self.part), self.survey, compute="float64"))
+
+    @contextmanager
+    def varied(self, variation: Variation) -> Iterator[OnnxSession]:
+        """A session of a copy with the variation in it; see Session."""
+        engines, survey = varied(self.engines, self.survey, variation)
+        changed = OnnxSession(engines, self.part, survey, compute=variation.dtype or self._compute_dtype)
+        changed.modes, changed.has_production_form = frozenset({Mode.INFERENCE}), False
+        yield changed
 
     def influence(self, batch: Batch) -> float:
         """Raises NotPossibleError."""
