@@ -21,19 +21,21 @@ def _main() -> None:
     # Collecting while modules are imported finds nothing and costs a tenth of the start-up time.
     gc.disable()
     _open_what_is_closed()
-    from bnaudit.plain_arguments import parse
+    from bnaudit.plain_arguments import PlainInspect, parse
 
     plain = parse(sys.argv[1:])
     if plain is None:
         _run_app()
         return
     from bnaudit.exit_codes import exit_code
-    from bnaudit.inspection import inspect
+    from bnaudit.inspection import compare_two, inspect
     from bnaudit.run_options import RunOptions
     from bnaudit.settings import Settings
 
     settings = Settings(run=RunOptions(static=plain.static))
-    sys.exit(exit_code(lambda: inspect(plain.paths, plain.format, settings)))
+    if isinstance(plain, PlainInspect):
+        sys.exit(exit_code(lambda: inspect(plain.paths, plain.format, settings)))
+    sys.exit(exit_code(lambda: compare_two(*plain.paths, plain.format, settings)))
 
 
 def _run_app() -> None:

@@ -24,6 +24,18 @@ def inspect(paths: Sequence[str], format: str, settings: Settings) -> int:
     return reported(lambda progress: audit(paths or None, settings, progress), format, settings)
 
 
+def compare_two(baseline: str, subject: str | None, format: str, settings: Settings, *, roundtrip: bool = False) -> int:
+    """Hold the subject against the baseline, as `bnaudit.compare` does, and write the report in this format to stdout.
+
+    Returns the exit code. Raises UsageError for an unknown format, rule or part.
+    """
+    from bnaudit.comparing import compare
+
+    return reported(
+        lambda progress: compare(baseline, subject, settings, progress, roundtrip=roundtrip), format, settings
+    )
+
+
 def reported(use_case: Callable[[Progress], Report], format: str, settings: Settings) -> int:
     """Let the use case work and write its report in this format to stdout; returns the exit code.
 

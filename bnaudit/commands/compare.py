@@ -75,8 +75,7 @@ def command(
 ) -> int:
     """Compare two models, or two parts of one file: what moved, what was folded, where outputs part."""
     from bnaudit import option_texts
-    from bnaudit.comparing import compare
-    from bnaudit.inspection import reported
+    from bnaudit.inspection import compare_two
     from bnaudit.results import Severity
     from bnaudit.settings import Settings, caps_from, check_selectors
 
@@ -90,9 +89,7 @@ def command(
         caps=caps_from(cap or ()),
         run=option_texts.run_options(texts),
     )
-    return reported(
-        lambda progress: compare(baseline, subject, settings, progress, roundtrip=roundtrip), format, settings
-    )
+    return compare_two(baseline, subject, format, settings, roundtrip=roundtrip)
 
 
 def _split(values: list[str] | None) -> tuple[str, ...]:

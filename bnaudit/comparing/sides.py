@@ -11,7 +11,7 @@ from bnaudit.auditing import describe, is_model
 from bnaudit.comparing.parts import parts_of
 from bnaudit.comparing.paths import located, named_part
 from bnaudit.description import Description, Part
-from bnaudit.errors import UnreadableError, UsageError
+from bnaudit.errors import NotAModelError, UnreadableError, UsageError
 from bnaudit.measuring import Chosen, choose, live_description, opened
 from bnaudit.records import replace
 from bnaudit.run_options import RunOptions
@@ -70,7 +70,7 @@ def opened_side(given: object, settings: Settings) -> Side:
         found = located(given)
         if not os.path.lexists(found.path):
             raise UnreadableError(f"{found.path} does not exist", remedy="check the path")
-        side = Side(describe(found.path, settings), found.path, found.part, settings.run)
+        side = Side(_described(found.path, settings), found.path, found.part, settings.run)
         if found.part is not None:
             named_part(side.description, found.part)
         return side
@@ -82,6 +82,15 @@ def opened_side(given: object, settings: Settings) -> Side:
         raise UsageError("a live model cannot be compared with --static", remedy="give the file of its weights")
     with opened(choose(None, None, options)) as session:
         return Side(live_description(session, given), None, None, options)
+
+
+def _described(path: Path, settings: Settings) -> Description:
+    try:
+        return describe(path, settings)
+    except NotAModelError as error:
+        if path.is_dir():
+            raise UnreadableError(f"{path} is a folder that is no model", remedy="name one model in it") from error
+        raise
 
 
 def _is_code(given: object, settings: Settings) -> bool:

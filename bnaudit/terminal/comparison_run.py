@@ -30,7 +30,8 @@ def run_texts(comparison: Comparison, *, failed: bool = False) -> list[Text]:
 def _run(run: ComparedRun) -> Iterator[Text]:
     both = " and ".join(dict.fromkeys(printable(runner) for runner in run.runners))
     inputs = (printable(run.inputs), "yellow" if run.synthetic else "")
-    yield Text.assemble(f"run: {both} · ", inputs, f" · {plural(run.samples, 'sample')}")
+    samples = "" if "sample" in run.inputs else f" · {plural(run.samples, 'sample')}"
+    yield Text.assemble(f"run: {both} · ", inputs, samples)
     if run.reference_in_eval is False:
         why = f": {printable(run.reference_why)}" if run.reference_why else ""
         yield Text(f"the baseline itself is not in eval mode, it is no reference{why}", "bold yellow")

@@ -175,7 +175,7 @@ def _columns(
 
 
 def _short(value: float) -> str:
-    return "0" if value == 0 else f"{value:.0f}" if 100 <= abs(value) < 1e6 else f"{value:.2g}"
+    return "0" if value == 0 else f"{value:.0f}" if 9.95 <= abs(value) < 1e6 else f"{value:.2g}"
 
 
 def _median(values: Iterable[float | None]) -> float | None:
