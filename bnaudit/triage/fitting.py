@@ -1,0 +1,36 @@
+"""Which trials fit: at the floor, and for the right reason."""
+
+from __future__ import annotations
+
+from bnaudit.diagnosis import MARGIN, Hypothesis
+from bnaudit.records import replace
+from bnaudit.triage.trials import Trial, Trials
+from bnaudit.variation import Variation
+
+
+def fits(trials: Trials, trial: Trial) -> bool:
+    """Whether the observed scores' precision accounts for all that the trial leaves.
+
+    Half precision has a coarse floor of its own, which would take in any small fault: it has to come five times nearer
+    than the same without it.
+    """
+    if not trial.fits:
+        return False
+    if not trial.hypothesis.variation.dtype or trial.value <= trial.residual.base:
+        return True
+    return trial.value * MARGIN <= _without_dtype(trials, trial).value
+
+
+def _without_dtype(trials: Trials, trial: Trial) -> Trial:
+    hypothesis = trial.hypothesis
+    full = tuple(part for part in trial.parts if not part.variation.dtype)
+    if full:
+        return trials.trial(full[0], observations=trial.observations)
+    variation = Variation(layers=hypothesis.variation.layers, drops=hypothesis.variation.drops)
+    plain = replace(hypothesis, name="eval-as-saved", variation=variation)
+    return trials.trial(plain, observations=trial.observations)
+
+
+def eval_of(trials: Trials) -> Hypothesis | None:
+    """The hypothesis of eval as saved, once it was tried."""
+    return next((t.hypothesis for t in trials.best() if t.hypothesis.name == "eval-as-saved"), None)

@@ -1,0 +1,196 @@
+"""Singles first, then layers, then numbers, then pairs, for as long as nothing fits and there is time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from bnaudit.diagnosis import Hypothesis
+from bnaudit.forwards import BudgetSpent
+from bnaudit.triage.fitting import fits
+from bnaudit.triage.hypotheses import Generator, LayerSearch, Untried
+from bnaudit.triage.joining import joined
+from bnaudit.triage.layer_search import LayerTrials, grown, shrunk
+from bnaudit.triage.situation import Situation
+from bnaudit.triage.solving import solved
+from bnaudit.triage.trials import Trial, Trials
+
+_QUICK = 20.0
+"""Seconds that single layers may take although a simpler hypothesis fits already."""
+_BEST = 10
+"""Trials of which all pairs are made."""
+_BASES = 3
+"""Hypotheses on top of which layers are searched."""
+_MOST_PAIRS = 400
+_LOWERS = 0.98
+"""A hypothesis lowers the residual if it brings it to this share of eval's."""
+
+
+class Searched(NamedTuple):
+    """What a search has left besides its trials."""
+
+    untried: tuple[tuple[str, str], ...]
+    singles_done: bool
+    """Every whole-model hypothesis was tried."""
+    interrupted: bool = False
+
+
+class Search:
+    """One search; the trials hold what it finds."""
+
+    def __init__(self, trials: Trials, situation: Situation, generators: Sequence[Generator]) -> None:
+        self.trials = trials
+        self.situation = situation
+        self.generators = generators
+        self.untried: list[tuple[str, str]] = []
+        self.singles: list[Trial] = []
+        self._ended: list[Trial] = []
+
+    def run(self) -> Searched:
+        """Try what there is time for."""
+        phases = (
+            (self._singles, "the other hypotheses"),
+            (self._layers, "faults of single layers"),
+            (self._sets, "faults of several layers"),
+            (self._numbers, "an epsilon that is none of the usual ones"),
+            (self._pairs, "pairs of hypotheses"),
+            (self._sets_on_top, "faults of several layers together with another fault"),
+        )
+        done, interrupted = 0, False
+        try:
+            for phase, _ in phases:
+                phase()
+                done += 1
+        except BudgetSpent:
+            self.untried += [(claim, "more time: --budget") for _, claim in phases[done:]]
+        except KeyboardInterrupt:
+            interrupted = True
+            self.untried += [(claim, "an uninterrupted run") for _, claim in phases[done:]]
+        return Searched(tuple(self.untried), done > 0, interrupted)
+
+    def _singles(self) -> None:
+        for generator in self._ordered():
+            for proposed in generator.singles(self.situation):
+                if isinstance(proposed, Untried):
+                    self.untried.append((proposed.claim, proposed.needs))
+                else:
+                    self.singles.append(self.trials.trial(proposed))
+        self.trials.focus(self.singles)
+
+    def _layers(self) -> None:
+        """One layer each: also as rivals of a simpler hypothesis that fits, when that is quick."""
+        if self._nothing_to_explain():
+            return
+        hypotheses = [each for generator in self.generators for each in generator.of_layers(self.situation)]
+        searches = self._searches()
+        count = len(hypotheses) + sum(len(search.layers) + len(search.stages) for search in searches)
+        each = self.trials.replayer.seconds / max(len(self.singles), 1)
+        if self._found() and count * each > _QUICK:
+            self.untried.append((f"{count} faults of single layers", "no simpler explanation: one fits already"))
+            return
+        for hypothesis in hypotheses:
+            self._confirmed(self.trials.trial(hypothesis, observations=self.trials.narrow))
+        for search in searches:
+            for _, trial in LayerTrials(self.trials, search).first():
+                self._confirmed(trial)
+
+    def _sets(self) -> None:
+        if self._is_settled():
+            return
+        without = self._without()
+        ranked = sorted(self._searches(), key=lambda search: self._nearest(search, None))
+        for search in ranked:
+            if self._nearest(search, None) < _LOWERS * without:
+                self._searched(LayerTrials(self.trials, search), without)
+            if self._is_settled():
+                return
+
+    def _searched(self, layer_trials: LayerTrials, without: float) -> None:
+        ends = [grown(layer_trials, without, self._stops)]
+        if ends[0] is None or not self._stops(ends[0]):
+            ends.append(shrunk(layer_trials, self._stops))
+        for end in ends:
+            if end is not None:
+                self._ended.append(self._confirmed(end))
+
+    def _numbers(self) -> None:
+        if self._is_settled():
+            return
+        for generator in self.generators:
+            for solvable in generator.solvable(self.situation):
+                best = solved(self.trials, solvable, self._without(), self._stops)
+                if best is not None:
+                    self._ended.append(self._confirmed(best))
+
+    def _pairs(self) -> None:
+        if self._is_settled():
+            return
+        without = self._without()
+        lower = [t for t in self.trials.best() if len(t.parts) == 1 and t.value < _LOWERS * without]
+        first = self._joined([trial.hypothesis for trial in lower[:_BEST]])
+        whole = sorted((t for t in self.singles if t.scores is not None), key=lambda trial: trial.value)
+        for one, other, both in first:
+            self._confirmed(self._narrow(both, (one, other)))
+        if self._is_settled():
+            return
+        second = [*lower[:_BEST], *whole]
+        for one, other, both in list(self._joined([trial.hypothesis for trial in second]))[:_MOST_PAIRS]:
+            self._confirmed(self._narrow(both, (one, other)))
+            if self._is_settled():
+                return
+
+    def _sets_on_top(self) -> None:
+        if self._is_settled():
+            return
+        without = self._without()
+        bases = sorted((t for t in self.singles if t.value < without), key=lambda trial: trial.value)[:_BASES]
+        for base in bases:
+            narrow = self._narrow(base.hypothesis, base.parts)
+            for search in self._searches():
+                self._searched(LayerTrials(self.trials, search, base.hypothesis), narrow.value)
+                if self._is_settled():
+                    return
+
+    def _joined(self, hypotheses: Sequence[Hypothesis]) -> Iterator[tuple[Hypothesis, Hypothesis, Hypothesis]]:
+        different = list({hypothesis.key: hypothesis for hypothesis in hypotheses}.values())
+        for one, other in combinations(different, 2):
+            both = joined(one, other)
+            if both is not None:
+                yield one, other, both
+
+    def _ordered(self) -> list[Generator]:
+        """Eval first: the others are compared with it."""
+        return sorted(self.generators, key=lambda generator: generator.name != "eval-as-saved")
+
+    def _searches(self) -> list[LayerSearch]:
+        return [search for generator in self.generators for search in generator.searches(self.situation)]
+
+    def _nearest(self, search: LayerSearch, onto: Hypothesis | None) -> float:
+        return min((trial.value for _, trial in LayerTrials(self.trials, search, onto).first()), default=float("inf"))
+
+    def _narrow(self, hypothesis: Hypothesis, parts: tuple[Hypothesis, ...]) -> Trial:
+        return self.trials.trial(hypothesis, parts, self.trials.narrow)
+
+    def _confirmed(self, trial: Trial) -> Trial:
+        """On the wide observations too, where it may be an explanation or a rival."""
+        if self._stops(trial) or trial.value * 10 < self._without():
+            return self.trials.trial(trial.hypothesis, trial.parts)
+        return trial
+
+    def _stops(self, trial: Trial) -> bool:
+        return fits(self.trials, trial)
+
+    def _without(self) -> float:
+        """Eval's residual on the narrow observations."""
+        return self._narrow(self.singles[0].hypothesis, ()).value
+
+    def _nothing_to_explain(self) -> bool:
+        return self._stops(self.singles[0])
+
+    def _found(self) -> bool:
+        return any(self._stops(trial) for trial in self.trials.best() if trial.observations == self.trials.wide)
+
+    def _is_settled(self) -> bool:
+        """Whether something fits. Labels say so little that all hypotheses are tried all the same."""
+        return self._nothing_to_explain() or self._found()
