@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from bnaudit.comparison import Comparison, Fold, FoldCause, Move
-from bnaudit.description import NormLayer, StoredTensor
-from bnaudit.matching.rounding import rounding
+from bnaudit.description import NormLayer
 from bnaudit.terminal.amounts import plural
 
-_SAME = "same"
-"""In place of the dtype that two tensors differ by."""
+_EQUAL = (FoldCause.EQUAL, FoldCause.HALF_PRECISION)
 
 
 class Standing(NamedTuple):
@@ -31,12 +30,9 @@ def conclusion(comparison: Comparison) -> tuple[str, ...]:
 
 def is_equal(comparison: Comparison) -> bool:
     """Whether nothing that was compared differs, rounding to a narrower dtype apart."""
-    apart = any(_differs(move) for move in comparison.moves) or bool(comparison.reshaped)
-    if apart and not comparison.reshaped:
-        configured = any(move.configuration or move.modes is not None for move in comparison.moves)
-        apart = configured or not _rounded(comparison)
+    apart = any(differs(move) for move in comparison.moves) or bool(comparison.reshaped)
     folds = comparison.folds
-    unequal = folds is not None and (bool(folds.unfound) or any(f.cause is not FoldCause.EQUAL for f in folds.folds))
+    unequal = folds is not None and (bool(folds.unfound) or any(f.cause not in _EQUAL for f in folds.folds))
     return comparison.compared and not (apart or unequal or lacking(comparison) or surplus(comparison))
 
 
@@ -87,39 +83,21 @@ def _norms(comparison: Comparison) -> str:
     moved = [move for move in moves if _moved(move)]
     if not moved:
         return _unmoved(comparison)
-    if rounded := _rounded(comparison):
-        return f"equal up to rounding to {rounded}: {plural(len(moves), 'norm layer')}"
     if len(moved) == len(moves):
         return _all_moved(moves)
-    rest = len(moves) - len(moved)
-    return f"{len(moved)} of {plural(len(moves), 'norm layer')} moved: {_kinds(moved)}; {_stand(rest)} bit for bit"
+    still = [move for move in moves if not _moved(move)]
+    return f"{len(moved)} of {plural(len(moves), 'norm layer')} moved: {_kinds(moved)}; {_stand(still)}"
 
 
-def _rounded(comparison: Comparison) -> str:
-    """The dtype whose rounding explains every difference of values, `float16`; "": something else does."""
-    found = set()
-    for move, pair in zip(comparison.moves, comparison.matching.pairs, strict=True):
-        if _moved(move):
-            both = zip(_stored(pair.subject), _stored(pair.baseline), strict=True)
-            found |= {_rounding(mine, theirs) for mine, theirs in both if mine is not None and theirs is not None}
-    found.discard(_SAME)
-    return next(iter(found)) if len(found) == 1 else ""
+def _stand(still: list[Move]) -> str:
+    others = f"the other {len(still)} are" if len(still) > 1 else "the other one is"
+    return f"{others} equal {_how(still)}"
 
 
-def _rounding(mine: StoredTensor, theirs: StoredTensor) -> str:
-    import numpy as np
-
-    if mine.values is not None and theirs.values is not None and np.array_equal(mine.values, theirs.values):
-        return _SAME
-    return rounding(mine, theirs)
-
-
-def _stored(layer: NormLayer) -> tuple[StoredTensor | None, ...]:
-    return (layer.weight, layer.bias, layer.running_mean, layer.running_var)
-
-
-def _stand(rest: int) -> str:
-    return f"the other {rest} are equal" if rest > 1 else "the other one is equal"
+def _how(equal: Sequence[Move]) -> str:
+    """`bit for bit`, or after a rounding to which dtypes."""
+    rounded = list(dict.fromkeys(move.rounding for move in equal if move.rounding))
+    return f"up to rounding to {' and '.join(rounded)}" if rounded else "bit for bit"
 
 
 def _nothing(comparison: Comparison) -> str:
@@ -139,8 +117,8 @@ def _unmoved(comparison: Comparison) -> str:
     apart = [f"{field.replace('_', ' ')} in {count}" for field, count in configured.most_common()]
     apart += [f"mode in {modes}"] if modes else []
     if apart:
-        return f"the same numbers in {layers}, bit for bit, under another configuration: {', '.join(apart)}"
-    return f"equal: {layers}, bit for bit"
+        return f"the same numbers in {layers}, {_how(moves)}, under another configuration: {', '.join(apart)}"
+    return f"equal: {layers}, {_how(moves)}"
 
 
 def _all_moved(moves: tuple[Move, ...]) -> str:
@@ -169,8 +147,9 @@ def _folded(comparison: Comparison) -> list[str]:
         return []
     total = len(folds.folds)
     layers = f"{plural(total, 'norm layer')} {'is' if total == 1 else 'are'} folded in the {folds.folded}"
-    if all(fold.cause is FoldCause.EQUAL for fold in folds.folds):
-        return [f"equal after folding: {layers}, rightly to rounding"]
+    if all(fold.cause in _EQUAL for fold in folds.folds):
+        half = any(fold.cause is FoldCause.HALF_PRECISION for fold in folds.folds)
+        return [f"equal after folding: {layers}, rightly to {'half precision' if half else 'rounding'}"]
     causes = [
         f"{cause.value} in {len(found)}" for cause, found in by_cause(folds.folds) if cause is not FoldCause.EQUAL
     ]
@@ -200,7 +179,8 @@ def _moved(move: Move) -> bool:
     return move.affine_equal is False or move.statistics_equal is False
 
 
-def _differs(move: Move) -> bool:
+def differs(move: Move) -> bool:
+    """Whether anything that both say differs, a counter or rounding to a narrower dtype apart."""
     return _moved(move) or bool(move.configuration) or move.modes is not None
 
 

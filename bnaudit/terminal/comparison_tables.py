@@ -9,7 +9,7 @@ from bnaudit.comparison import Comparison, Fold, Move
 from bnaudit.printable import printable
 from bnaudit.results import Audit
 from bnaudit.terminal.amounts import bytes_text, number, plural
-from bnaudit.terminal.comparison_conclusion import by_cause, is_equal, standings
+from bnaudit.terminal.comparison_conclusion import by_cause, differs, is_equal, standings
 from bnaudit.terminal.comparison_run import round_trip_texts, run_texts
 
 
@@ -116,8 +116,8 @@ def counted(comparison: Comparison) -> Listing | None:
 
 def sizes(comparison: Comparison) -> Listing | None:
     """How far each layer moved, the furthest first; None where none did."""
-    moved = sorted((move for move in comparison.moves if _size(move) > 0), key=_size, reverse=True)
-    if not moved or is_equal(comparison):
+    moved = sorted(_moved(comparison), key=_size, reverse=True)
+    if not moved:
         return None
     rows = tuple((printable(move.layer) or "(root)", *_amounts(move)) for move in moved)
     return Listing("moved, furthest first", ("mean", "variance", "weights", "gain", "shift"), rows)
@@ -125,7 +125,7 @@ def sizes(comparison: Comparison) -> Listing | None:
 
 def median_row(comparison: Comparison) -> tuple[str, ...]:
     """Of each column of `sizes`, the middle layer's."""
-    moved = [move for move in comparison.moves if _size(move) > 0]
+    moved = _moved(comparison)
     middle = (
         _median(move.mean_shift for move in moved),
         _median(move.var_ratio for move in moved),
@@ -181,6 +181,10 @@ def _short(value: float) -> str:
 def _median(values: Iterable[float | None]) -> float | None:
     known = sorted(value for value in values if value is not None)
     return known[len(known) // 2] if known else None
+
+
+def _moved(comparison: Comparison) -> list[Move]:
+    return [move for move in comparison.moves if differs(move) and _size(move) > 0]
 
 
 def _size(move: Move) -> float:
