@@ -25,7 +25,7 @@ class RequestLog(Record, eq=False):
     keys: tuple[str, ...] | None = None
     """(rows,): which input it was, as it is written, or a fingerprint of its logged content; None: not logged."""
     numbered: bool = True
-    """The keys are row numbers, or fingerprints, or there are none: then observations are in the order of the inputs."""
+    """The keys are row numbers, fingerprints, or not there: observations are in the order of the inputs then."""
     batch_sizes: NDArray[np.int64] | None = None
     """(rows,): samples of the forward, 0 where it was not logged."""
     times: NDArray[np.float64] | None = None
