@@ -102,7 +102,7 @@ def _from_file(place: str) -> ModuleType:
     path = Path(place).expanduser().resolve()
     if not path.is_file():
         raise UsageError(f"there is no file {place}", remedy="give the path of the Python file in front of the colon")
-    root, name = _package(path)
+    root, name = package_of(path)
     _put_first(root)
     loaded = sys.modules.get(name)
     if loaded is not None and _is_at(loaded, path):
@@ -117,7 +117,7 @@ def _from_file(place: str) -> ModuleType:
         raise raised(f"importing {place}", error) from error
 
 
-def _package(path: Path) -> tuple[Path, str]:
+def package_of(path: Path) -> tuple[Path, str]:
     """The folder that holds the file's outermost package, and the file's dotted name from there."""
     names, root = [path.stem], path.parent
     while (root / "__init__.py").is_file() and root.name.isidentifier() and root != root.parent:

@@ -73,6 +73,7 @@ LEVELS = (
         "progress_bar",
     ),
     ("tracing",),
+    ("reproduction",),
     ("policy",),
     ("proposal",),
     ("artifact_settings", "inspection", "report_files", "gating", "deployable", "pytest_plugin", "integrations"),
@@ -117,7 +118,9 @@ def test_imports_run_one_way(path: Path) -> None:
         assert level(pieces[1]) <= level(own), f"{own} imports {name}, which stands above it"
 
 
-@pytest.mark.parametrize("folder", ["formats", "rules", "reports", "probes", "runners", "commands", "triage_families"])
+@pytest.mark.parametrize(
+    "folder", ["formats", "rules", "reports", "probes", "runners", "commands", "triage_families", "triage/hypotheses"]
+)
 def test_a_plugin_never_imports_another_plugin(folder: str) -> None:
     package = f"bnaudit.{folder}"
     for path in sorted((PACKAGE / folder).glob("*.py")):

@@ -42,6 +42,11 @@ class Arranged:
         self._pool, self._rows, self._choice = pool, rows, choice
         self._seed, self._fixed, self._lengths = seed, fixed, lengths
 
+    @property
+    def pool(self) -> Pool:
+        """All samples that the batches are made of."""
+        return self._pool
+
     @cached_property
     def base(self) -> Batch:
         """Anchors and companions."""
