@@ -24,7 +24,9 @@ def inspect(paths: Sequence[str], format: str, settings: Settings) -> int:
     return reported(lambda progress: audit(paths or None, settings, progress), format, settings)
 
 
-def compare_two(baseline: str, subject: str | None, format: str, settings: Settings, *, roundtrip: bool = False) -> int:
+def compare_two(
+    baseline: str | None, subject: str | None, format: str, settings: Settings, *, roundtrip: bool = False
+) -> int:
     """Hold the subject against the baseline, as `bnaudit.compare` does, and write the report in this format to stdout.
 
     Returns the exit code. Raises UsageError for an unknown format, rule or part.

@@ -70,8 +70,9 @@ def _lacking(rule: Rule, ran: Run, comparison: Comparison | None) -> str:
     """What a rule would have to be given; "" when it has all."""
     if comparison is None or "baseline" not in rule.needs:
         return ran.lacks(rule.needs)
-    if "outputs" in rule.needs and comparison.run is None:
-        return comparison.run_needs or "a run of both that works"
+    trip = comparison.round_trip
+    if "outputs" in rule.needs and comparison.run is None and (trip is None or trip.not_done):
+        return comparison.run_needs or ("a run of both that works" if trip is None else "a round trip that works")
     return ""
 
 

@@ -51,7 +51,9 @@ def _reported(help: str, *names: str, show_default: bool = False, **more: Any) -
 
 @runs_models
 def command(
-    baseline: Annotated[str, typer.Argument(help="What is trusted: a model file or folder, or file.pt#part.")],
+    baseline: Annotated[
+        str | None, typer.Argument(help="What is trusted: a model file or folder, or file.pt#part.", show_default=False)
+    ] = None,
     subject: Annotated[
         str | None, typer.Argument(help="What is asked about; without it the model of --model.", show_default=False)
     ] = None,

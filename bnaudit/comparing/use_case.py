@@ -9,17 +9,14 @@ from typing import Any
 
 from bnaudit import __version__
 from bnaudit.call_options import with_options
-from bnaudit.comparing.outputs import ComparedOutputs, outputs_of
-from bnaudit.comparing.parts import Choice, best_choice, chosen_of, parts_of
+from bnaudit.comparing.shown import Shown
 from bnaudit.comparing.sides import Side, opened_side
-from bnaudit.comparing.weights import weights_of
-from bnaudit.comparison import Comparison
-from bnaudit.description import Gap, Part
+from bnaudit.comparing.there_and_back import there_and_back
+from bnaudit.comparing.two_artifacts import two_artifacts
 from bnaudit.errors import BnauditError, NotAuditedError, UsageError
 from bnaudit.ledger import ledger
 from bnaudit.measuring import Run
 from bnaudit.progress import Progress, Silent
-from bnaudit.records import replace
 from bnaudit.results import Audit, Report, Unaudited
 from bnaudit.rule_findings import check
 from bnaudit.rules import Rule, rules
@@ -30,7 +27,7 @@ _OF_BOTH = ("BN108",)
 
 
 def compare(
-    baseline: object,
+    baseline: object = None,
     subject: object = None,
     settings: Settings | None = None,
     progress: Progress | None = None,
@@ -49,10 +46,36 @@ def compare(
     Raises UsageError for a part or an option that does not exist, TypeError for an unknown option.
     """
     settings = with_options(Settings() if settings is None else settings, options, "compare")
-    chosen = _rules(settings)
+    chosen = rules_on_two(settings, roundtrip)
     progress = progress or Silent()
     report = partial(Report, version=__version__, rules=MappingProxyType({rule.id: rule.name for rule in chosen}))
-    given = [baseline, _second(baseline, subject, settings, roundtrip)]
+    sides, unread = _sides(_given(baseline, subject, settings, roundtrip), settings)
+    if unread:
+        return report(audits=(), unaudited=unread)
+    if roundtrip:
+        shown = there_and_back(sides[0], settings, progress)
+    else:
+        shown = two_artifacts(sides[0], sides[1], settings, progress)
+    return report(audits=(concluded(shown, settings, chosen),))
+
+
+def _given(baseline: object, subject: object, settings: Settings, roundtrip: bool) -> list[object]:
+    """What is to be described. Raises UsageError where there is too little, or too much."""
+    model = settings.run.model
+    if roundtrip:
+        if subject is not None:
+            raise UsageError("a round trip is of one model", remedy="give one path with --roundtrip")
+        if baseline is None and model is None:
+            raise UsageError("there is no model to save", remedy="give a path, or --model file.py:callable")
+        return [model if baseline is None else baseline]
+    if baseline is None or (subject is None and model is None):
+        given = "a path" if baseline is None else "a second path, or --model file.py:callable"
+        raise UsageError("there is nothing to compare with", remedy=f"give {given}")
+    return [baseline, model if subject is None else subject]
+
+
+def _sides(given: Sequence[object], settings: Settings) -> tuple[list[Side], tuple[Unaudited, ...]]:
+    """What could be described, and what not, each once."""
     sides: list[Side] = []
     unread: list[Unaudited] = []
     for each in given:
@@ -61,31 +84,15 @@ def compare(
         except UsageError:
             raise
         except BnauditError as error:
-            unread.append(Unaudited(path=str(each), why=str(error), error=not isinstance(error, NotAuditedError)))
-    if unread:
-        return report(audits=(), unaudited=tuple(dict.fromkeys(unread)))
-    return report(audits=(_audit(sides[0], sides[1], settings, chosen, progress, roundtrip),))
+            known = isinstance(error, NotAuditedError)
+            unread.append(Unaudited(path=str(each), why=str(error), error=not known))
+    return sides, tuple(dict.fromkeys(unread))
 
 
-def _second(baseline: object, subject: object, settings: Settings, roundtrip: bool) -> object:
-    """What is asked about. Raises UsageError where there is nothing, or too much."""
-    if roundtrip and subject is not None:
-        raise UsageError("a round trip is of one model", remedy="give one path with --roundtrip")
-    if roundtrip:
-        return baseline
-    if subject is None:
-        if settings.run.model is None:
-            raise UsageError(
-                "there is nothing to compare with", remedy="give a second path, or --model file.py:callable"
-            )
-        return settings.run.model
-    return subject
-
-
-def _rules(settings: Settings) -> list[Rule]:
+def rules_on_two(settings: Settings, roundtrip: bool) -> list[Rule]:
     """Those about two artifacts that the settings select. Raises UsageError where none is."""
     check_selectors((*settings.select, *settings.ignore, *(rule for rule, _ in settings.intended)))
-    able = [rule for rule in rules() if "baseline" in rule.needs or rule.id in _OF_BOTH]
+    able = [rule for rule in rules() if _is_about_two(rule) and (not roundtrip or "outputs" in rule.needs)]
     chosen = [rule for rule in able if settings.selects(rule.id)]
     if not chosen:
         ids = ", ".join(rule.id for rule in able)
@@ -93,78 +100,29 @@ def _rules(settings: Settings) -> list[Rule]:
     return chosen
 
 
-def _audit(
-    baseline: Side, subject: Side, settings: Settings, chosen: Sequence[Rule], progress: Progress, roundtrip: bool
-) -> Audit:
-    choice = best_choice(*_candidates(baseline, subject))
-    outputs = outputs_of(baseline, subject, choice, settings.run, progress)
-    own = replace(subject.description, parts=(choice.subject,))
-    comparison = _comparison(baseline, subject, choice, outputs, settings)
-    ran = Run(own, why_not=comparison.not_run, needs=comparison.run_needs, failed=outputs.failed)
-    found = check(own, settings, chosen, (), ran, comparison)
+def _is_about_two(rule: Rule) -> bool:
+    return "baseline" in rule.needs or rule.id in _OF_BOTH
+
+
+def concluded(shown: Shown, settings: Settings, chosen: Sequence[Rule]) -> Audit:
+    """The rules applied; a comparison has no verdicts."""
+    comparison, description = shown.comparison, shown.description
+    ran = Run(description, why_not=comparison.not_run, needs=comparison.run_needs, failed=shown.failed)
+    found = check(description, settings, chosen, (), ran, comparison)
     return Audit(
-        artifact=own.artifact,
-        description=own,
+        artifact=description.artifact,
+        description=description,
         verdicts=(),
-        ledger=ledger(own.parts, settings.covers, settings.all_layers),
+        ledger=ledger(description.parts, settings.covers, settings.all_layers),
         findings=tuple(finding for finding in found.findings if settings.covers(finding.layer)),
         skipped=tuple(found.skipped),
         failed=tuple(found.failed),
-        gaps=(*_gaps(baseline, subject), *own.gaps),
+        gaps=shown.gaps,
         not_run=comparison.not_run,
         run_needs=comparison.run_needs,
-        run_failed=outputs.failed,
+        run_failed=shown.failed,
         fail_on=settings.fail_on,
         limits=settings.limits,
         selected=tuple(rule.id for rule in chosen),
         comparison=comparison,
-    )
-
-
-def _candidates(baseline: Side, subject: Side) -> tuple[Sequence[Part], Sequence[Part]]:
-    """The parts of the subject and of the baseline to choose from; of one file never the same one twice.
-
-    Raises UsageError where nothing is left to compare with.
-    """
-    ours, theirs = subject.parts, baseline.parts
-    if not baseline.is_same_file(subject):
-        return ours, theirs
-    if baseline.part is not None:
-        ours = [part for part in ours if part.name != baseline.part]
-    elif subject.part is not None:
-        theirs = [part for part in theirs if part.name != subject.part]
-    if not ours or not theirs or baseline.part is subject.part is None:
-        named = [f"{baseline.name}#{part.name}" for part in parts_of(baseline.description) if part.name]
-        parts = f"two files, or two parts, {named[0]} and {named[1]}" if len(named) > 1 else "two files"
-        raise UsageError(f"{baseline.name} is compared with itself", remedy=f"give {parts}")
-    return ours, theirs
-
-
-def _gaps(baseline: Side, subject: Side) -> list[Gap]:
-    """What could not be read of the baseline, said with its name: the report is on the subject."""
-    if baseline.is_same_file(subject):
-        return []
-    return [replace(gap, where=f"{gap.where} of {baseline.name}") for gap in baseline.description.gaps]
-
-
-def _comparison(
-    baseline: Side, subject: Side, choice: Choice, outputs: ComparedOutputs, settings: Settings
-) -> Comparison:
-    weights = weights_of(baseline, subject, choice, settings.caps)
-    return Comparison(
-        baseline=replace(baseline.description, parts=(choice.baseline,)),
-        subject_part=choice.subject,
-        baseline_part=choice.baseline,
-        matching=choice.matching,
-        moves=choice.moves,
-        folds=weights.folds,
-        reshaped=weights.reshaped,
-        run=outputs.run,
-        not_run=outputs.not_run,
-        run_needs=outputs.needs,
-        remarks=(
-            *chosen_of(baseline.description, choice.baseline, baseline.parts),
-            *chosen_of(subject.description, choice.subject, subject.parts),
-            *weights.remarks,
-        ),
     )

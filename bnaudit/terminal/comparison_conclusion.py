@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bnaudit.comparison import Comparison, Fold, FoldCause, Move
+from bnaudit.comparison import Comparison, Fold, FoldCause, Move, OutputPair, RoundTrip
 from bnaudit.description import NormLayer
 from bnaudit.terminal.amounts import plural
 
@@ -24,12 +24,17 @@ class Standing(NamedTuple):
 
 def conclusion(comparison: Comparison) -> tuple[str, ...]:
     """The result first, then what else differs as a whole."""
+    if comparison.round_trip is not None:
+        return (_round_trip(comparison.round_trip),)
     said = [_norms(comparison), *_folded(comparison), *_unpaired(comparison), *_reshaped(comparison)]
     return tuple(each for each in said if each)
 
 
 def is_equal(comparison: Comparison) -> bool:
     """Whether nothing that was compared differs, rounding to a narrower dtype apart."""
+    trip = comparison.round_trip
+    if trip is not None:
+        return not trip.not_done and not trip.changed and all(map(within, trip.outputs))
     apart = any(differs(move) for move in comparison.moves) or bool(comparison.reshaped)
     folds = comparison.folds
     unequal = folds is not None and (bool(folds.unfound) or any(f.cause not in _EQUAL for f in folds.folds))
@@ -73,11 +78,26 @@ def _unfolded(comparison: Comparison, side: str, layers: tuple[NormLayer, ...]) 
     return tuple(layer for layer in layers if layer.name not in folded)
 
 
+def _round_trip(trip: RoundTrip) -> str:
+    if trip.not_done:
+        return "nothing could be compared: the round trip was not done"
+    apart = sum(not within(pair) for pair in trip.outputs)
+    if not trip.changed and not apart:
+        return f"came back as it was: what it holds, and {plural(len(trip.outputs), 'output')}"
+    changed = [f"{plural(len(trip.changed), 'thing')} came back otherwise"] if trip.changed else []
+    return "; ".join([*changed, *([f"{plural(apart, 'output')} differ{'s' if apart == 1 else ''}"] if apart else [])])
+
+
+def within(pair: OutputPair) -> bool:
+    """Whether rounding explains what differs in an output."""
+    return pair.shift.exact or (not pair.shift.shapes and pair.shift.difference <= pair.floor)
+
+
 def _norms(comparison: Comparison) -> str:
     moves = comparison.moves
     if not moves:
         folded = comparison.folds is not None and bool(comparison.folds.folds)
-        return "" if folded or comparison.round_trip is not None else _nothing(comparison)
+        return "" if folded else _nothing(comparison)
     if not any(map(_is_held, moves)):
         return f"nothing could be compared: no values of {plural(len(moves), 'norm layer')} are in both"
     moved = [move for move in moves if _moved(move)]

@@ -9,6 +9,7 @@ from rich.text import Text
 from bnaudit.comparison import ComparedRun, Comparison, OutputPair, Parting, RoundTrip
 from bnaudit.printable import printable
 from bnaudit.terminal.amounts import plural
+from bnaudit.terminal.comparison_conclusion import within
 
 _MOST = 4
 
@@ -74,11 +75,6 @@ def output_text(pair: OutputPair) -> str:
     return said + rows
 
 
-def within(pair: OutputPair) -> bool:
-    """Whether rounding explains it."""
-    return pair.shift.exact or (not pair.shift.shapes and pair.shift.difference <= pair.floor)
-
-
 def _parting(each: Parting) -> Text:
     said = f"  {printable(each.layer)}: the same goes in, another comes out"
     return Text(said + (f": {printable(each.reason)}" if each.reason else ""))
@@ -87,6 +83,6 @@ def _parting(each: Parting) -> Text:
 def round_trip_texts(trip: RoundTrip) -> list[Text]:
     """What is said of the round trip, a text for each line."""
     if trip.not_done:
-        return [Text(f"not done: {printable(trip.not_done)}", "bold red")]
+        return [Text(f"not done: {printable(trip.not_done)}", "yellow")]
     lines = [Text(f"came back otherwise: {printable(name)}", "yellow") for name in trip.changed]
     return lines + list(_outputs(trip.outputs))

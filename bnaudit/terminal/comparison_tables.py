@@ -41,10 +41,11 @@ def sides(audit: Audit) -> Sequence[tuple[str, str]]:
     comparison = audit.comparison
     if comparison is None:
         return []
-    both = [("baseline", comparison.baseline.artifact), ("subject", audit.artifact)]
+    trip = comparison.round_trip is not None
+    both = [("model" if trip else "baseline", comparison.baseline.artifact), ("subject", audit.artifact)]
     return [
         (role, " · ".join(filter(None, (printable(a.format), printable(a.producer or ""), bytes_text(a.size)))))
-        for role, a in both[: 1 if comparison.round_trip is not None else 2]
+        for role, a in both[: 1 if trip else 2]
     ]
 
 
