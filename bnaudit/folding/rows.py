@@ -73,7 +73,8 @@ def by_output(weight: Array) -> Array:
 
 def by_input(weight: Array) -> Array:
     """(in, taps of all its outputs)"""
-    return weight.transpose(0, 2, 1, 3).reshape(weight.shape[0] * weight.shape[2], -1)
+    rows: Array = weight.transpose(0, 2, 1, 3).reshape(weight.shape[0] * weight.shape[2], -1)
+    return rows
 
 
 def bias(layer: LinearLayer, outputs: int) -> Array | None:

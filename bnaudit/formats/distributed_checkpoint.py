@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bnaudit.description import Artifact, Carrier, Description, Part
 from bnaudit.errors import UnreadableError
 from bnaudit.formats import Candidate, Format
+
+if TYPE_CHECKING:
+    from bnaudit.comparison import LinearLayer
 
 NAME = "torch.distributed.checkpoint"
 _METADATA = ".metadata"
@@ -59,8 +65,27 @@ def read(candidate: Candidate) -> Description:
         )
 
 
+@contextmanager
+def linear(candidate: Candidate, part: Part) -> Iterator[list[LinearLayer]]:
+    """The convolutions and linear layers of one model of the checkpoint. Raises UnreadableError."""
+    from bnaudit.reading.byte_source import ByteSource
+    from bnaudit.reading.checkpoints.linear_tensors import linear_tensors
+    from bnaudit.reading.checkpoints.tally import Tally
+    from bnaudit.reading.checkpoints.tensor_groups import entries_of
+    from bnaudit.reading.folders.distributed_metadata import spread_tensors
+    from bnaudit.reading.folders.distributed_state import tensor_dicts
+    from bnaudit.reading.folders.distributed_tensors import PieceFiles
+    from bnaudit.reading.pickles.machine import run
+
+    folder = candidate.path
+    with ByteSource.open(folder / _METADATA, candidate.caps) as source, PieceFiles(folder, source.caps) as files:
+        pickled = run(source, 0, files.meter, files.imports)
+        dicts, _ = tensor_dicts(spread_tensors(pickled.root, Tally(source.caps, folder.name)), files)
+        yield linear_tensors(entries_of(dicts, part.name), part)
+
+
 def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob("*.distcp"))
 
 
-FORMAT = Format(name=NAME, suffixes=(), claims=claims, read=read)
+FORMAT = Format(name=NAME, suffixes=(), claims=claims, read=read, linear=linear)

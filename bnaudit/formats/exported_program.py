@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from bnaudit.description import Artifact, Description
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from bnaudit.description import Artifact, Description, Part
 from bnaudit.formats import Candidate, Format
 from bnaudit.reading.byte_source import ByteSource
+
+if TYPE_CHECKING:
+    from bnaudit.comparison import LinearLayer
 
 
 def _programs(candidate: Candidate) -> list[str]:
@@ -52,4 +59,19 @@ def read(candidate: Candidate) -> Description:
     )
 
 
-FORMAT = Format(name="torch.export program", suffixes=(".pt2",), claims=claims, read=read)
+@contextmanager
+def linear(candidate: Candidate, part: Part) -> Iterator[list[LinearLayer]]:
+    """The convolutions and linear layers of the program that the part is. Raises UnreadableError."""
+    from bnaudit.reading.exported.archive import ExportedArchive
+    from bnaudit.reading.exported.linear_calls import linear_calls
+
+    assert candidate.source is not None  # claimed by its content
+    source, members = candidate.source, _programs(candidate)
+    for entry in ExportedArchive(source).programs(members):
+        if len(members) == 1 or entry.name == part.name:
+            yield linear_calls(entry.program, entry.refs, part, source.caps)
+            return
+    yield []
+
+
+FORMAT = Format(name="torch.export program", suffixes=(".pt2",), claims=claims, read=read, linear=linear)

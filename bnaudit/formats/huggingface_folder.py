@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from bnaudit.description import Artifact, Description
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from bnaudit.description import Artifact, Description, Part
 from bnaudit.errors import UnreadableError
 from bnaudit.formats import Candidate, Format
+
+if TYPE_CHECKING:
+    from bnaudit.comparison import LinearLayer
 
 NAME = "Hugging Face folder"
 
@@ -49,6 +56,15 @@ def read(candidate: Candidate) -> Description:
     )
 
 
+@contextmanager
+def linear(candidate: Candidate, part: Part) -> Iterator[list[LinearLayer]]:
+    """The convolutions and linear layers of one model of the folder. Raises UnreadableError."""
+    from bnaudit.reading.folders.linear_files import folder_layers
+
+    with folder_layers(candidate.path, part, candidate.caps) as layers:
+        yield layers
+
+
 def _remarks(models: list[str], others: list[str]) -> tuple[str, ...]:
     remarks = []
     if len(models) > 1:
@@ -59,4 +75,4 @@ def _remarks(models: list[str], others: list[str]) -> tuple[str, ...]:
     return tuple(remarks)
 
 
-FORMAT = Format(name=NAME, suffixes=(), claims=claims, read=read)
+FORMAT = Format(name=NAME, suffixes=(), claims=claims, read=read, linear=linear)

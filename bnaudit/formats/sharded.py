@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from bnaudit.description import Artifact, Description
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from bnaudit.description import Artifact, Description, Part
 from bnaudit.errors import NotAuditedError, UnreadableError
 from bnaudit.formats import Candidate, Format
+
+if TYPE_CHECKING:
+    from bnaudit.comparison import LinearLayer
 
 NAME = "sharded checkpoint"
 SUFFIX = ".index.json"
@@ -56,4 +63,16 @@ def read(candidate: Candidate) -> Description:
     )
 
 
-FORMAT = Format(name=NAME, suffixes=(SUFFIX,), claims=claims, read=read)
+@contextmanager
+def linear(candidate: Candidate, part: Part) -> Iterator[list[LinearLayer]]:
+    """The convolutions and linear layers in all shards. Raises UnreadableError."""
+    from bnaudit.reading.folders.linear_files import shard_layers
+    from bnaudit.reading.folders.weight_index import read_index
+
+    assert candidate.source is not None  # claimed by its content
+    index = read_index(candidate.source)
+    with shard_layers(candidate.path.parent, index.shards, index.files, part, candidate.caps) as layers:
+        yield layers
+
+
+FORMAT = Format(name=NAME, suffixes=(SUFFIX,), claims=claims, read=read, linear=linear)

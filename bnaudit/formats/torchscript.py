@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from bnaudit.description import Artifact, Description
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from bnaudit.description import Artifact, Description, Part
 from bnaudit.errors import NotAuditedError, UnreadableError
 from bnaudit.formats import Candidate, Format
+
+if TYPE_CHECKING:
+    from bnaudit.comparison import LinearLayer
 
 _OTHERS = (".data/extern_modules", "models/", "serialized_exported_program.json", "archive_format")
 """Records of torch.package and torch.export, whose archives may hold the same names."""
@@ -61,6 +68,19 @@ def read(candidate: Candidate) -> Description:
     )
 
 
+@contextmanager
+def linear(candidate: Candidate, part: Part) -> Iterator[list[LinearLayer]]:
+    """The convolutions and linear layers that the code calls. Raises UnreadableError."""
+    from bnaudit.reading.torchscript.linear_calls import linear_calls
+
+    assert candidate.source is not None  # claimed by its content
+    yield linear_calls(candidate.source, part)
+
+
 FORMAT = Format(
-    name="TorchScript", suffixes=(".pt", ".pth", ".jit", ".ts", ".ptl", ".torchscript"), claims=claims, read=read
+    name="TorchScript",
+    suffixes=(".pt", ".pth", ".jit", ".ts", ".ptl", ".torchscript"),
+    claims=claims,
+    read=read,
+    linear=linear,
 )

@@ -51,7 +51,7 @@ class ModelFolder:
 
         A model that cannot be read is a Gap. Raises UnreadableError when none can.
         """
-        models = self._models(weights)
+        models = self.models(weights)
         failures: list[UnreadableError] = []
         for name, (shards, files) in models.items():
             part = name if len(models) > 1 else ""
@@ -67,9 +67,9 @@ class ModelFolder:
             raise failures[0] if failures else UnreadableError(f"no weights in {self.path}", remedy="give the model")
         return list(models)
 
-    def _models(self, weights: WeightFiles) -> dict[str, _Model]:
+    def models(self, weights: WeightFiles) -> dict[str, Model]:
         """Name (of its file or its index, else the pattern of its files) -> its files, and which holds which tensor."""
-        models: dict[str, _Model] = {}
+        models: dict[str, Model] = {}
         for index in self.indexes:
             try:
                 found = weights.index(self.path / index)
@@ -86,7 +86,7 @@ class ModelFolder:
         return models
 
 
-_Model = tuple[tuple[str, ...], dict[str, str] | None]
+Model = tuple[tuple[str, ...], dict[str, str] | None]
 
 
 def _numbered(names: list[str]) -> list[tuple[str, tuple[str, ...], int]]:

@@ -79,7 +79,7 @@ class WeightFiles:
                 try:
                     source = opened.enter_context(ByteSource.open(folder / shard, self.caps))
                     opened.callback(self._count, source)
-                    found, known = self._entries(source)
+                    found, known = self.entries(source)
                 except UnreadableError as error:
                     failures.append(error)
                     self.gaps.append(Gap(where=shard, why=str(error)))
@@ -96,25 +96,26 @@ class WeightFiles:
             self._note_missing(files, {name for name, _ in entries})
 
     def _add_pickled(self, source: ByteSource, part_name: str) -> None:
-        contents = describe_checkpoint(*self._pickled(source), source.name, self.tally)
+        contents = describe_checkpoint(*self.pickled(source), source.name, self.tally)
         for part in contents.parts:
             name = ":".join(filter(None, (part_name, part.name)))
             self.parts.append(replace(part, name=name))
         self.gaps.extend(contents.gaps)
         self.has_optimizer = self.has_optimizer or contents.has_optimizer
 
-    def _entries(self, source: ByteSource) -> tuple[Named, dict[str, int] | None]:
+    def entries(self, source: ByteSource) -> tuple[Named, dict[str, int] | None]:
         """The tensors of one shard by name, and its class versions."""
         if source.name.endswith(SAFETENSORS):
             return list(SafetensorsFile(source).tensors.items()), None
         entries: Named = []
         versions: dict[str, int] = {}
-        for held in walk(*self._pickled(source), self.tally).dicts:
+        for held in walk(*self.pickled(source), self.tally).dicts:
             entries.extend((".".join((*held.path, key)), ref) for key, ref in held.entries)
             versions.update(held.versions or {})
         return entries, versions
 
-    def _pickled(self, source: ByteSource) -> tuple[object, TorchTensors]:
+    def pickled(self, source: ByteSource) -> tuple[object, TorchTensors]:
+        """The value of a torch.save file in either layout, and what finds the tensors in it."""
         if source.head(4) == b"PK\x03\x04":
             pickled, tensors = read_archive(source, self.meter, self.imports)
             return pickled.root, tensors

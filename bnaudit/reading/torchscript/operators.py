@@ -15,7 +15,7 @@ class Signature(NamedTuple):
     """What an operator does and what its arguments are called."""
 
     role: str
-    """norm, dropout, rrelu, recurrent, attention, draw, convolution or packed"""
+    """norm, dropout, rrelu, recurrent, attention, draw, convolution, linear or packed"""
     arguments: tuple[str, ...]
     kind: NormKind = NormKind.UNKNOWN
     fixed_training: bool | None = None
@@ -26,7 +26,11 @@ _AFFINE = ("input", "weight", "bias")
 _STATISTICS = (*_AFFINE, "running_mean", "running_var")
 _BATCH = (*_STATISTICS, "training", "momentum", "eps")
 _CELLS = ("input", "hx", "params", "has_biases", "num_layers", "dropout", "training")
-_CONVOLUTION = Signature("convolution", _AFFINE)
+_CONVOLUTION = Signature("convolution", (*_AFFINE, "stride", "padding", "dilation", "groups"))
+_TRANSPOSED = Signature("convolution", (*_AFFINE, "stride", "padding", "output_padding", "groups", "dilation"))
+_ANY_CONVOLUTION = Signature(
+    "convolution", (*_AFFINE, "stride", "padding", "dilation", "transposed", "output_padding", "groups")
+)
 _DROPOUT = Signature("dropout", ("input", "p", "training"))
 _RECURRENT = Signature("recurrent", _CELLS)
 
@@ -80,12 +84,13 @@ _SIGNATURES = {
     "conv1d": _CONVOLUTION,
     "conv2d": _CONVOLUTION,
     "conv3d": _CONVOLUTION,
-    "conv_transpose1d": _CONVOLUTION,
-    "conv_transpose2d": _CONVOLUTION,
-    "conv_transpose3d": _CONVOLUTION,
-    "convolution": _CONVOLUTION,
-    "_convolution": _CONVOLUTION,
+    "conv_transpose1d": _TRANSPOSED,
+    "conv_transpose2d": _TRANSPOSED,
+    "conv_transpose3d": _TRANSPOSED,
+    "convolution": _ANY_CONVOLUTION,
+    "_convolution": _ANY_CONVOLUTION,
     "prim.mkldnn_convolution": _CONVOLUTION,
+    "linear": Signature("linear", _AFFINE),
     "prim.ConstantMKLDNNTensor": Signature("packed", ()),
 }
 

@@ -29,7 +29,7 @@ def script_part(archive: ScriptArchive, source: ByteSource) -> Part:
     if not isinstance(root, ScriptObject):
         raise MalformedError("data.pkl holds no TorchScript object", where=source.name)
     name_states(tree.objects, library)
-    constants = _constants(archive)
+    constants = stored_constants(archive)
     reached = Reached(library, tree.objects, constants, source.caps.graph_nodes)
     groups, tally = norm_groups(tree.objects, reached.sites, library), Tally(source.caps, source.name)
     for _ in groups:
@@ -56,7 +56,7 @@ def script_part(archive: ScriptArchive, source: ByteSource) -> Part:
     )
 
 
-def _constants(archive: ScriptArchive) -> list[Value]:
+def stored_constants(archive: ScriptArchive) -> list[Value]:
     """`CONSTANTS.c0` and so on; none when they cannot be read."""
     if not archive.has("constants"):
         return []
