@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from builders import batch_norm, description, part
+from compared_reports import all_of_them
 from measured import measured
 
 from bnaudit.auditing import conclude
@@ -57,7 +58,9 @@ def endings() -> dict[str, Report]:
     def report(*audits: Audit, **fields: object) -> Report:
         return Report(**{"version": "0.1.0", "audits": audits, "rules": NAMES, **fields})
 
+    compared = {f"compared: {name}": report(each) for name, each in all_of_them().items()}
     return {
+        **compared,
         "nothing": report(),
         "healthy": report(sound),
         "findings": report(broken),

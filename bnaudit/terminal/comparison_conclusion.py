@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from bnaudit.comparison import Comparison, Fold, FoldCause, Move, OutputPair, RoundTrip
 from bnaudit.description import NormLayer
+from bnaudit.printable import printable
 from bnaudit.terminal.amounts import plural
 
 _EQUAL = (FoldCause.EQUAL, FoldCause.HALF_PRECISION)
@@ -26,7 +27,13 @@ def conclusion(comparison: Comparison) -> tuple[str, ...]:
     """The result first, then what else differs as a whole."""
     if comparison.round_trip is not None:
         return (_round_trip(comparison.round_trip),)
-    said = [_norms(comparison), *_folded(comparison), *_unpaired(comparison), *_reshaped(comparison)]
+    said = [
+        _norms(comparison),
+        *_folded(comparison),
+        *_unpaired(comparison),
+        *_reshaped(comparison),
+        *_outputs(comparison),
+    ]
     return tuple(each for each in said if each)
 
 
@@ -38,6 +45,8 @@ def is_equal(comparison: Comparison) -> bool:
     apart = any(differs(move) for move in comparison.moves) or bool(comparison.reshaped)
     folds = comparison.folds
     unequal = folds is not None and (bool(folds.unfound) or any(f.cause not in _EQUAL for f in folds.folds))
+    ran = comparison.run
+    apart = apart or (ran is not None and (ran.reference_in_eval is False or not all(map(within, ran.outputs))))
     return comparison.compared and not (apart or unequal or lacking(comparison) or surplus(comparison))
 
 
@@ -64,9 +73,9 @@ def surplus(comparison: Comparison) -> tuple[NormLayer, ...]:
 
 
 def by_cause(folds: tuple[Fold, ...]) -> list[tuple[FoldCause, list[Fold]]]:
-    """The folds of each cause, equal ones first, then the most frequent."""
+    """The folds of each cause, the most frequent first, equal ones last."""
     counted = Counter(fold.cause for fold in folds)
-    order = sorted(counted, key=lambda cause: (cause is not FoldCause.EQUAL, -counted[cause]))
+    order = sorted(counted, key=lambda cause: (cause is FoldCause.EQUAL, -counted[cause]))
     return [(cause, [fold for fold in folds if fold.cause is cause]) for cause in order]
 
 
@@ -185,6 +194,19 @@ def _unpaired(comparison: Comparison) -> list[str]:
 def _reshaped(comparison: Comparison) -> list[str]:
     count = len(comparison.reshaped)
     return [f"{plural(count, 'other layer')} changed shape"] if count else []
+
+
+def _outputs(comparison: Comparison) -> list[str]:
+    run = comparison.run
+    if run is None:
+        return []
+    if run.reference_in_eval is False:
+        return ["the outputs prove nothing: the baseline itself is not in eval mode"]
+    if all(map(within, run.outputs)):
+        exact = all(pair.shift.exact for pair in run.outputs)
+        return [f"the outputs are equal {'bit for bit' if exact else 'to rounding'}"] if run.outputs else []
+    flips = f", {run.flips:,} of {plural(run.decisions, 'decision')} flip" if run.flips else ""
+    return [f"the outputs differ{f', from {printable(run.parts_at)} on' if run.parts_at else ''}{flips}"]
 
 
 def _standing(what: str, equal: list[bool | None]) -> Standing:

@@ -46,7 +46,8 @@ def _run(run: ComparedRun) -> Iterator[Text]:
         yield Text(f"decisions that flip: {run.flips:,} of {run.decisions:,}", "yellow" if run.flips else "")
     if run.parts_at:
         yield Text.assemble("they part at ", (printable(run.parts_at), "bold"))
-        yield from (_parting(each) for each in origins(run)[:_MOST])
+        others = [each for each in origins(run) if not run.parts_at.startswith(each.layer)]
+        yield from (_parting(each) for each in others[:_MOST])
     yield from (Text(printable(remark), "dim") for remark in run.remarks)
 
 

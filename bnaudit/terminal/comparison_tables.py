@@ -141,7 +141,7 @@ def folded(comparison: Comparison) -> Listing | None:
     """Each fold with its cause, those that are not equal first; None without any."""
     if comparison.folds is None or not comparison.folds.folds:
         return None
-    ordered = [fold for _, found in reversed(by_cause(comparison.folds.folds)) for fold in found]
+    ordered = [fold for _, found in by_cause(comparison.folds.folds) for fold in found]
     return Listing("folded norm", ("result", "into", "what was seen"), tuple(map(_fold, ordered)), numeric=False)
 
 
