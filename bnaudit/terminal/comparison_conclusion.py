@@ -27,14 +27,10 @@ def conclusion(comparison: Comparison) -> tuple[str, ...]:
     """The result first, then what else differs as a whole."""
     if comparison.round_trip is not None:
         return (_round_trip(comparison.round_trip),)
-    said = [
-        _norms(comparison),
-        *_folded(comparison),
-        *_unpaired(comparison),
-        *_reshaped(comparison),
-        *_outputs(comparison),
-    ]
-    return tuple(each for each in said if each)
+    said = [_norms(comparison)]
+    for more in (_folded, _unpaired, _reshaped, _outputs):
+        said += more(comparison)
+    return tuple(filter(None, said))
 
 
 def is_equal(comparison: Comparison) -> bool:
@@ -206,7 +202,7 @@ def _outputs(comparison: Comparison) -> list[str]:
         exact = all(pair.shift.exact for pair in run.outputs)
         return [f"the outputs are equal {'bit for bit' if exact else 'to rounding'}"] if run.outputs else []
     flips = f", {run.flips:,} of {plural(run.decisions, 'decision')} flip" if run.flips else ""
-    return [f"the outputs differ{f', from {printable(run.parts_at)} on' if run.parts_at else ''}{flips}"]
+    return [f"the outputs differ{flips}{f': they part at {printable(run.parts_at)}' if run.parts_at else ''}"]
 
 
 def _standing(what: str, equal: list[bool | None]) -> Standing:

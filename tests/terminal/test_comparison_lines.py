@@ -150,7 +150,7 @@ def test_outputs_that_differ_are_in_the_conclusion_of_equal_states() -> None:
     audit = ran()
     assert concluded(audit) == (
         "equal: 12 norm layers, bit for bit",
-        "the outputs differ, from layer3.bn (its own statistics) on, 3 of 16 decisions flip",
+        "the outputs differ, 3 of 16 decisions flip: they part at layer3.bn (its own statistics)",
     )
     assert audit.comparison is not None and not is_equal(audit.comparison)
     no_reference = concluded(ran(reference_in_eval=False))
