@@ -63,6 +63,7 @@ _PLACE = "compare what stands at the place where the two part: weights, operator
 _NO_PLACE = "compare the two layer by layer, in the form in which norms are not folded"
 _REFERENCE = "put the baseline into eval mode throughout, then compare again"
 _BACK = "register what the model needs as parameters or persistent buffers, and give the factory what it was built with"
+_SETTINGS = ("eps", "momentum", "track_running_stats", "affine", "class", "training")
 _MOST = 6
 _FEW = 0.01
 """Share of labels within which ties may be what differs."""
@@ -155,13 +156,27 @@ def _round_trip(trip: RoundTrip) -> Iterator[Hit]:
     if not (apart or trip.changed):
         return
     named = ", ".join(trip.changed[:_MOST]) + (f" and {len(trip.changed) - _MOST} more" * (len(trip.changed) > _MOST))
-    found = [f"{named} came back otherwise"] if trip.changed else []
-    if apart:
-        found.append(f"the {_named(_worst(apart))} differs {amount(_worst(apart).shift)}")
+    came_back = f"{named} came back otherwise"
+    if not apart:
+        counts = any(_computes(text) for text in trip.changed)
+        yield Hit(
+            message=f"saved and loaded in a fresh process, {came_back}; the outputs are the same",
+            advice=_BACK,
+            value="round trip",
+            severity=Severity.WARNING if counts else Severity.NOTE,
+        )
+        return
+    worst = _worst(apart)
     yield Hit(
-        message=f"saved and loaded in a fresh process it is another model: {'; '.join(found)}",
+        message=f"saved and loaded in a fresh process, the {_named(worst)} differs {amount(worst.shift)}"
+        + (f"; {came_back}" if trip.changed else "; all that it holds came back"),
         advice=_BACK,
-        value="round trip" if not apart else value(_worst(apart).shift),
-        limit=_limit(_worst(apart)) if apart else None,
-        severity=None if apart else Severity.WARNING,
+        value=value(worst.shift),
+        limit=_limit(worst),
     )
+
+
+def _computes(text: str) -> bool:
+    """Whether it is a tensor or a setting of a norm, `bn1.eps (0.001 → 1e-05)`: other numbers may count steps."""
+    name, _, values = text.partition(" ")
+    return name.rpartition(".")[2] in _SETTINGS or " → " not in values

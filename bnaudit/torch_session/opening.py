@@ -215,3 +215,11 @@ def _modes(saved: Part, evaluated: Part, *, as_saved: bool) -> frozenset[Mode]:
     if as_saved and flags(saved) != flags(evaluated):
         found.add(Mode.AS_SAVED)
     return frozenset(found)
+
+
+def model_of(path: Path | None, description: Description | None, options: RunOptions) -> nn.Module:
+    """The model that a session of these would run, with the artifact's weights in it.
+
+    Raises UsageError and UnreadableError when it cannot be built or loaded.
+    """
+    return _prepared(path, description, options).model
