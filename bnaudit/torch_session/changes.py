@@ -16,7 +16,6 @@ from bnaudit.description import NormLayer, Part
 from bnaudit.reading.modules.mode_classes import mode_of_class
 from bnaudit.session import NotPossibleError
 from bnaudit.torch_session.module_names import class_name
-from bnaudit.torch_session.script_attributes import is_script
 from bnaudit.variation import Altered, Variation
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ _BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
 class Changes:
     """What a variation writes into a model. `apply` and `undo` may be called again and again.
 
-    fixed: the model's modes and epsilons are in its graph.
+    fixed: the model's modes are in its graph; what of the variation is a change of code, a copy has got already.
     Raises NotPossibleError when the model has no place for one of the changes; nothing is written then.
     """
 
@@ -92,8 +91,6 @@ class Changes:
         if altered.eps is not None:
             self._epsilons.append((module, self._epsilon(layer, module), float(altered.eps)))
         if altered.training:
-            if self._fixed:
-                raise NotPossibleError(f"the mode of {name} is fixed in the model's graph")
             self._trained.append(module)
 
     def _add_tensor(self, layer: NormLayer, module: nn.Module, field: str, values: NDArray[np.float64]) -> None:
@@ -110,8 +107,6 @@ class Changes:
 
     def _epsilon(self, layer: NormLayer, module: nn.Module) -> str:
         """The attribute that holds it."""
-        if self._fixed or is_script(module):
-            raise NotPossibleError(f"epsilon of {layer.name} is a constant of the model's code")
         found = next((key for key in _EPSILONS if isinstance(getattr(module, key, None), (int, float))), None)
         if found is None:
             raise NotPossibleError(f"{layer.name} has no epsilon that could be replaced")

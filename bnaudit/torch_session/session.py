@@ -17,17 +17,19 @@ from bnaudit.records import Record, replace
 from bnaudit.session import Batch, Held, Mode, NotPossibleError, Trace, Watch
 from bnaudit.torch_session import influence, modes
 from bnaudit.torch_session.failures import run_error
+from bnaudit.torch_session.graph_changes import changed_graph, in_graph
 from bnaudit.torch_session.memory import available_bytes, model_bytes
 from bnaudit.torch_session.object_graph import contents
 from bnaudit.torch_session.recording import LayerNames, Recorder
 from bnaudit.torch_session.rounding import Rounding, rounding
+from bnaudit.torch_session.script_attributes import is_script
 from bnaudit.torch_session.state import Changed, State
 from bnaudit.torch_session.surroundings import kept_settings, quiet, seed_all, without_collection
 from bnaudit.torch_session.tensors import dtype_name, floating_dtype, outputs, to_tensors
 from bnaudit.torch_session.training_forms import in_training_form
 from bnaudit.torch_session.varying import VariedSession, varied
 from bnaudit.torch_session.wrappers import eagerly, has_compiled, unwrapped
-from bnaudit.variation import Variation
+from bnaudit.variation import Altered, Variation
 
 Trained = Callable[[nn.Module], Part | None]
 
@@ -201,6 +203,22 @@ class TorchSession:
     def varied(self, variation: Variation) -> AbstractContextManager[VariedSession]:
         """The model with a variation in place; see `Session`."""
         return varied(self, variation)
+
+    def coded(self, variation: Variation) -> dict[str, Altered]:
+        """The changes that are changes of the code of a program or a script."""
+        if not (self.is_fixed or is_script(self._inner)):
+            return {}
+        return {name: each for name, each in variation.layers.items() if in_graph(each, fixed=self.is_fixed)}
+
+    def with_code(self, changes: Mapping[str, Altered]) -> TorchSession:
+        """A session of a copy of a program or a script with norms changed; it shares the parameters."""
+        self._leave()
+        self._base.restore()
+        layers = {layer.name: layer for layer in self.part.layers}
+        with quiet(), torch.no_grad():
+            copied = changed_graph(self._model, layers, changes, fixed=self.is_fixed)
+        prepared = replace(self._prepared, model=copied, modes=frozenset({Mode.INFERENCE}))
+        return TorchSession(prepared, double=self._double, like=self._base)
 
     def begun(self, restored: bool) -> State:
         """The model in the state of INFERENCE, or with `restored=False` from wherever a forward in it left it."""

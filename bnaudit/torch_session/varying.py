@@ -11,6 +11,7 @@ from bnaudit.records import replace
 from bnaudit.session import Batch, Held, Mode, NotPossibleError, Session, Trace, Watch
 from bnaudit.torch_session.changes import Changes
 from bnaudit.torch_session.failures import run_error
+from bnaudit.torch_session.graph_changes import without_graph
 from bnaudit.torch_session.rounding import Rounding
 from bnaudit.torch_session.surroundings import without_collection
 from bnaudit.torch_session.tensors import dtype_name
@@ -22,14 +23,22 @@ if TYPE_CHECKING:
 
 @contextmanager
 def varied(session: TorchSession, variation: Variation) -> Iterator[VariedSession]:
-    """The session's model with the variation in place. Raises NotPossibleError before anything is written."""
-    changes = Changes(session.modules(session.begun(True)), session.part, variation, fixed=session.is_fixed)
-    changed = VariedSession(session, changes, session.rounding(variation.dtype))
+    """The session's model with the variation in place. Raises NotPossibleError before anything is written.
+
+    What is in the code of a program or a script is changed in a copy of it, everything else in place.
+    """
+    coded = session.coded(variation)
+    owner = session.with_code(coded) if coded else session
+    left = without_graph(variation, fixed=session.is_fixed) if coded else variation
+    changes = Changes(owner.modules(owner.begun(True)), session.part, left, fixed=session.is_fixed)
+    changed = VariedSession(owner, changes, owner.rounding(variation.dtype))
     try:
         yield changed
     finally:
         changes.undo()
-        session.forget()
+        owner.forget()
+        if owner is not session:
+            owner.close()
 
 
 class VariedSession:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,14 @@ from bnaudit.torch_session.opening import opened
 from bnaudit.variation import Altered, Variation
 
 Change = Callable[[Any], object]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # so small a net only waits for threads
+    yield
+    torch.set_num_threads(threads)
 
 
 def images(size: int = 4, seed: int = 0) -> Batch:
@@ -139,27 +148,84 @@ def test_wrapped_models_keep_the_names_of_their_part() -> None:
     assert np.array_equal(got, expected(net, batch, lambda net: norm(net).train()))
 
 
-@pytest.mark.parametrize("watch", [Watch.NOTHING, Watch.CALLS])
-def test_scripted_modules(watch: Watch) -> None:
-    net, batch = resnet().eval(), images()
-    scripted = torch.jit.script(net)
-    layers = {NAME: Altered(training=True, gamma=NEW), "bn1": Altered(mean=NEW)}
+@cache
+def program() -> Any:
+    """Of the residual net."""
+    return torch.export.export(resnet().eval(), (torch.from_numpy(images().args[0]),))
 
-    def by_hand(net: Any) -> None:
-        norm(net).train()
-        norm(net).weight.copy_(torch.from_numpy(NEW))
-        net.bn1.running_mean.copy_(torch.from_numpy(NEW))
 
-    with session_of(scripted) as session:
-        as_it_is = values(session, batch)
-        with session.varied(Variation(layers=layers)) as varied:
-            assert np.allclose(values(varied, batch, watch=watch), expected(net, batch, by_hand), atol=1e-5)
-        assert np.array_equal(values(session, batch), as_it_is)
-        with (
-            pytest.raises(NotPossibleError, match="constant"),
-            session.varied(Variation(layers={NAME: Altered(eps=1.0)})),
-        ):
-            pass
+@cache
+def decomposed() -> Any:
+    return program().run_decompositions()
+
+
+CODED = {
+    "script": lambda net: torch.jit.script(net),
+    "trace": lambda net: torch.jit.trace(net, torch.from_numpy(images().args[0])),
+    "program": lambda net: program(),
+    "decomposed program": lambda net: decomposed(),
+}
+
+
+class TestModelsWithCode:
+    @pytest.mark.parametrize("kind", CODED)
+    @pytest.mark.parametrize("what", ["training", "gamma", "eps"])
+    def test_a_change_is_what_the_module_computes_with_it(self, kind: str, what: str) -> None:
+        altered, by_hand = CHANGES[what]
+        net, batch = resnet().eval(), images()
+        if kind == "script" and what == "eps":
+            pytest.skip("its code is one with that of other norms")
+        with session_of(CODED[kind](net)) as session:
+            as_it_is = values(session, batch)
+            with session.varied(Variation(layers={NAME: altered})) as varied:
+                got = values(varied, batch, watch=Watch.NOTHING)
+                watched = varied.run(batch)
+            assert np.array_equal(values(session, batch), as_it_is)
+        assert np.allclose(got, expected(net, batch, by_hand), rtol=1e-4, atol=1e-5)
+        assert np.allclose(watched.outputs[0].values, got, rtol=1e-5, atol=1e-6)
+        assert not np.allclose(got, as_it_is, rtol=1e-4, atol=1e-5)
+        assert [call.layer for call in watched.norm_calls if call.uses_batch] == [NAME] * altered.training
+
+    @pytest.mark.parametrize("kind", CODED)
+    def test_code_and_vectors_at_once(self, kind: str) -> None:
+        net, batch = resnet().eval(), images()
+        every = [name for name, module in net.named_modules() if isinstance(module, nn.BatchNorm2d)]
+        layers = {name: Altered(eps=0.1) for name in every}
+        layers |= {NAME: Altered(training=True, gamma=NEW, eps=0.1), "bn1": Altered(mean=NEW, eps=0.1)}
+
+        def by_hand(net: Any) -> None:
+            norm(net).train()
+            for name in every:
+                net.get_submodule(name).eps = 0.1
+            norm(net).weight.copy_(torch.from_numpy(NEW))
+            net.bn1.running_mean.copy_(torch.from_numpy(NEW))
+
+        model = CODED[kind](net)
+        with session_of(model) as session:
+            as_it_is = values(session, batch)
+            with session.varied(Variation(layers=layers)) as varied:
+                assert np.allclose(values(varied, batch), expected(net, batch, by_hand), rtol=1e-4, atol=1e-5)
+            assert np.array_equal(values(session, batch), as_it_is)
+        with session_of(model) as session:
+            assert np.array_equal(values(session, batch), as_it_is)
+
+    @pytest.mark.parametrize("kind", CODED)
+    def test_half_precision(self, kind: str) -> None:
+        net, batch = resnet().eval(), images()
+        with session_of(net) as session, session.varied(Variation(dtype="float16")) as varied:
+            of_the_module = values(varied, batch)
+        with session_of(CODED[kind](net)) as session, session.varied(Variation(dtype="float16")) as varied:
+            assert np.allclose(values(varied, batch), of_the_module, atol=4e-3 * np.abs(of_the_module).max())
+
+    def test_a_script_whose_norms_share_their_code_changes_no_single_epsilon(self) -> None:
+        with session_of(torch.jit.script(resnet().eval())) as session:
+            refused(session, Variation(layers={NAME: Altered(eps=0.1)}), "shares its code")
+
+    @pytest.mark.parametrize("kind", ["trace", "program"])
+    def test_what_is_not_there_is_refused(self, kind: str) -> None:
+        with session_of(CODED[kind](resnet().eval())) as session:
+            refused(session, Variation(layers={"nowhere": Altered(eps=0.1)}), "no norm layer nowhere")
+            refused(session, Variation(drops=True), "fixed in the model's graph")
 
 
 @pytest.mark.parametrize(
