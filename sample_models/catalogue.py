@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sample_models.compare_catalogue import COMPARE
 from sample_models.expected import Expected, Run, Sample
 from sample_models.running_catalogue import RUNNING_CONTROLS, RUNNING_DEFECTS
 
@@ -139,7 +140,7 @@ CONTROLS = {
     **RUNNING_CONTROLS,
 }
 
-SAMPLES = {**HEALTHY, **DEFECTS, **CONTROLS}
+SAMPLES = {**HEALTHY, **DEFECTS, **CONTROLS, **COMPARE}
 """Path below `sample_models/` → what it is and what must be found."""
 
 CANARY = "bnaudit-canary-was-executed"

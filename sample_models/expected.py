@@ -34,6 +34,18 @@ class Run(NamedTuple):
     """The questions that stay undecided."""
 
 
+class Against(NamedTuple):
+    """What comparing a sample with another one must say.
+
+    `findings` are complete at warning and above, `notes` must be among the notes.
+    """
+
+    baseline: str
+    """The sample that is trusted, below `sample_models/`."""
+    findings: tuple[Expected, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
 class Sample(NamedTuple):
     """One file or folder. `findings` is complete at warning and above; `notes` must be among the notes."""
 
@@ -42,3 +54,5 @@ class Sample(NamedTuple):
     notes: tuple[str, ...] = ()
     run: Run | None = None
     """None: it cannot be run (or, by design, must not be)."""
+    against: Against | None = None
+    """What it is compared with, of the samples in `compare/`."""

@@ -13,7 +13,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from sample_models import write_controls, write_defects, write_healthy, write_running_controls, write_running_defects
+from sample_models import (
+    write_compare,
+    write_controls,
+    write_defects,
+    write_healthy,
+    write_running_controls,
+    write_running_defects,
+)
 from sample_models.catalogue import SAMPLES
 from sample_models.digits import build
 from sample_models.training import FOLDER, SEED, Digits, accuracy, load_digits, optimizer_of, train
@@ -26,6 +33,7 @@ WRITERS = {
     **write_running_defects.WRITERS,
     **write_controls.WRITERS,
     **write_running_controls.WRITERS,
+    **write_compare.WRITERS,
 }
 
 

@@ -15,9 +15,10 @@ from bnaudit.results import Audit, Outcome, Question, Severity
 from bnaudit.run_options import RunOptions
 from bnaudit.settings import Settings
 from sample_models.catalogue import CONTROLS, DEFECTS, HEALTHY, Expected
+from sample_models.compare_catalogue import COMPARE
 
 SAMPLES = Path(__file__).parent.parent / "sample_models"
-EVERY = {**HEALTHY, **DEFECTS, **CONTROLS}
+EVERY = {**HEALTHY, **DEFECTS, **CONTROLS, **COMPARE}
 
 
 def audit_of(name: str) -> Audit:

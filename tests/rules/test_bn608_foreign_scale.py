@@ -39,15 +39,25 @@ def test_other_weights_do_not_hide_it() -> None:
     assert times(100, 100, gamma=np.full(8, 2.0)) is not None
 
 
-@pytest.mark.parametrize(("mean", "var"), [(2, 4), (1, 100), (100, 1), (-100, 100), (1.4, 1.4), (1, 1)])
+@pytest.mark.parametrize(("mean", "var"), [(2, 4), (1, 100), (100, 1), (-100, 100), (1.9, 1.9), (1, 1), (2, 2.6)])
 def test_another_relation_is_silent(mean: float, var: float) -> None:
     assert times(mean, var) is None
 
 
 def test_measured_on_other_data_still_fits_and_drift_does_not() -> None:
-    assert times(100, 100, noise=0.01) is not None
-    assert times(100, 100, noise=0.3) is None
+    assert times(44, 44, noise=0.1) is not None
+    assert times(44, 44, noise=0.5) is None
+    assert times(2.5, 2.5, noise=0.1) is None
     assert run(part([trained(seed=1)]), part([trained()])) == []
+
+
+def test_dead_channels_have_no_factor() -> None:
+    layer = trained()
+    mean, var = np.array(layer.mean), np.array(layer.var)
+    mean[:2], var[:2] = 0.0, (1e-20, 0.0)
+    summed = trained(mean=44 * mean, var=44 * var * (np.arange(8) > 1))
+    (hit,) = run(part([summed]), part([trained(mean=mean, var=var)]))
+    assert hit.value == pytest.approx(44, rel=1e-3)
 
 
 def test_two_channels_decide_nothing() -> None:

@@ -16,7 +16,7 @@ from sample_models.catalogue import CANARY, CONTROLS, DEFECTS, HEALTHY, NORMS, S
 from sample_models.digits import build
 
 FOLDER = Path(__file__).parents[2] / "sample_models"
-KINDS = ("healthy", "defects", "controls")
+KINDS = ("healthy", "defects", "controls", "compare")
 
 
 def contents(path: Path) -> Iterator[bytes]:
