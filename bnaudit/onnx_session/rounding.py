@@ -6,6 +6,7 @@ precision on rounded values, and its result is rounded. In a copy of the graph, 
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
@@ -13,6 +14,8 @@ from bnaudit.onnx_session.copies import Copy
 from bnaudit.session import NotPossibleError
 
 DTYPES = {"float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}
+_BFLOAT16_CASTS = 13
+"""The opset since which Cast knows bfloat16."""
 _FLOATING = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16}
 _MOVING = {
     "Concat",
@@ -40,7 +43,9 @@ def round_all(copy: Copy, dtype: str) -> None:
     kinds = _kinds(copy)
     target = DTYPES[dtype]
     given = {
-        name: _rounded(copy, name, kinds[name], target) for name in _given(copy) if _concerns(kinds.get(name), target)
+        name: _rounded(copy, 0, name, kinds[name], target)
+        for name in _given(copy)
+        if _concerns(kinds.get(name), target)
     }
     for number, node in enumerate(copy.originals):
         if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
@@ -59,15 +64,23 @@ def _round_outputs(copy: Copy, number: int, node: onnx.NodeProto, kinds: dict[st
                 f"half precision cannot be tried: the type of what a {node.op_type} returns is unknown"
             )
         if _concerns(kinds[name], target):
-            own = copy.fresh("own")
-            node.output[index] = own
-            narrow = copy.cast(number + 1, own, target)
-            wide = helper.make_node("Cast", [narrow], [name], name=copy.fresh("Cast"), to=kinds[name])
-            copy.place(number + 1, wide)
+            node.output[index] = copy.fresh("own")
+            made = _rounded(copy, number + 1, node.output[index], kinds[name], target)
+            copy.place(number + 1, helper.make_node("Identity", [made], [name], name=copy.fresh("Identity")))
 
 
-def _rounded(copy: Copy, name: str, kind: int, target: int) -> str:
-    return copy.cast(0, copy.cast(0, name, target), kind)
+def _rounded(copy: Copy, before: int, name: str, kind: int, target: int) -> str:
+    if target == TensorProto.BFLOAT16 and copy.opset < _BFLOAT16_CASTS:
+        return _split(copy, before, name, kind)
+    return copy.cast(before, copy.cast(before, name, target), kind)
+
+
+def _split(copy: Copy, before: int, name: str, kind: int) -> str:
+    """Rounded to the 8 bits of bfloat16 in float32: c = x · (2¹⁶ + 1), c − (c − x) (Dekker 1971)."""
+    single = name if kind == TensorProto.FLOAT else copy.cast(before, name, TensorProto.FLOAT)
+    scaled = copy.add(before, "Mul", [single, copy.constant(np.array(65537.0, np.float32))])
+    upper = copy.add(before, "Sub", [scaled, copy.add(before, "Sub", [scaled, single])])
+    return upper if kind == TensorProto.FLOAT else copy.cast(before, upper, kind)
 
 
 def _concerns(kind: int | None, target: int) -> bool:

@@ -162,10 +162,11 @@ def test_other_norms_change_epsilon_and_affine(tmp_path: Path) -> None:
 
 
 class TestHalf:
+    @pytest.mark.parametrize("opset", [11, 17])
     @pytest.mark.parametrize("name", ["float16", "bfloat16"])
-    def test_every_operator_is_rounded(self, tmp_path: Path, name: str) -> None:
+    def test_every_operator_is_rounded(self, tmp_path: Path, name: str, opset: int) -> None:
         net, dtype = Net(), getattr(torch, name)
-        path = exported(net, torch.from_numpy(X), tmp_path / "net.onnx")
+        path = exported(net, torch.from_numpy(X), tmp_path / "net.onnx", opset_version=opset)
 
         def rounded(x: torch.Tensor) -> torch.Tensor:
             return x.to(dtype).float()
