@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bnaudit.arithmetic import fold
-from bnaudit.folding.measuring import Weighed
+from bnaudit.folding.measuring import Weighed, rows_of
 from bnaudit.folding.norm_state import NormState
 from bnaudit.folding.rounding import HALVES, Rounding
-from bnaudit.folding.rows import by_input, by_output, grouped
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,10 +34,9 @@ def through_half(weighed: Weighed) -> Rounding | None:
     Rounded after folding, or in the artifact that was folded from: all values lie on its grid. Rounded before folding
     by a tool that folds in float32: the folded rows are multiples of the rounded ones. Raises UnreadableError.
     """
-    if weighed.rounding.unit >= HALVES[0].unit:
+    if weighed.rounding.unit >= HALVES[-1].unit:
         return None
-    rows = by_output if weighed.mixing is None else by_input
-    own, folded = rows(grouped(weighed.own, weighed.form)), rows(grouped(weighed.other, weighed.form))
+    own, folded = rows_of(weighed)
     for half in HALVES:
         if on_grid(folded, half) or on_grid(own, half) or _multiples(rounded(own, half), folded, weighed.rounding):
             return half

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from bnaudit.comparison import LinearLayer
+from bnaudit.folding.permutation import row_order
 from bnaudit.folding.rounding import Rounding, rounding
 from bnaudit.folding.rows import Form, bias, by_input, by_output, forms, grouped
 
@@ -84,12 +85,21 @@ class Weighed(NamedTuple):
 
 
 def weigh(own: LinearLayer, other: LinearLayer, channels: int, *, before: bool = False) -> Weighed | None:
-    """Read both layers and measure them; of two ways to read them the one that fits better.
+    """Read both layers and measure them; of two ways to read them the one that fits, be it in another order.
 
     None when they do not have so many channels or their sizes differ. Raises UnreadableError.
     """
-    found = (_weigh(own, other, form, before) for form in forms(own, other, channels, before=before))
-    return min((each for each in found if each is not None), key=lambda each: each.turned, default=None)
+    read = [_weigh(own, other, form, before) for form in forms(own, other, channels, before=before)]
+    found = sorted((each for each in read if each is not None), key=lambda each: each.turned)
+    if len(found) > 1 and found[0].turned > SAME_DIRECTION:
+        return next((each for each in found if row_order(*rows_of(each)) is not None), found[0])
+    return found[0] if found else None
+
+
+def rows_of(weighed: Weighed) -> tuple[Array, Array]:
+    """The rows that were compared, read once more: (channels, taps) of both. Raises UnreadableError."""
+    rows = by_output if weighed.mixing is None else by_input
+    return rows(grouped(weighed.own, weighed.form)), rows(grouped(weighed.other, weighed.form))
 
 
 def _weigh(own: LinearLayer, other: LinearLayer, form: Form, before: bool) -> Weighed | None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bnaudit.folding.gains import misfit
-from bnaudit.folding.measuring import Weighed
+from bnaudit.folding.measuring import Weighed, rows_of
 from bnaudit.folding.norm_state import NormState
 from bnaudit.folding.permutation import order, row_order
-from bnaudit.folding.rows import by_input, by_output, grouped
 from bnaudit.folding.shifts import shift_misfit, terms
 
 if TYPE_CHECKING:
@@ -43,8 +42,7 @@ def reordered_rows(weighed: Weighed, norm: NormState, gain: Array) -> str:
     """
     import numpy as np
 
-    rows = by_output if weighed.mixing is None else by_input
-    own, folded = rows(grouped(weighed.own, weighed.form)), rows(grouped(weighed.other, weighed.form))
+    own, folded = rows_of(weighed)
     found = row_order(own, folded)
     if found is None:
         return ""

@@ -36,7 +36,8 @@ _BY_DTYPE = {
 }
 """IEEE 754-2019 (binary16 to binary64), OCP FP8; slack measured on folds by PyTorch, onnxruntime and simplifiers."""
 
-HALVES = (_BY_DTYPE["float16"], _BY_DTYPE["bfloat16"])
+HALVES = (_BY_DTYPE["bfloat16"], _BY_DTYPE["float16"])
+"""The coarser first: what lies on its grid mostly lies on the other, too."""
 
 
 def rounding(dtypes: Iterable[str]) -> Rounding:
