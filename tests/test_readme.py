@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 EXAMPLE = """inspect sample_models/defects/virgin_statistics.pt \\
     --model sample_models/digits.py:build --inputs sample_models/digits.npz"""
+COMPARISON = "compare sample_models/compare/trained.pt sample_models/compare/stray_forward.pt"
 
 
 def run(*arguments: str) -> str:
@@ -31,7 +32,15 @@ def run(*arguments: str) -> str:
 
 
 def example() -> str:
-    return f"```\n$ bnaudit {EXAMPLE}\n{run(*EXAMPLE.replace(chr(92), '').split())}```\n"
+    return shown(EXAMPLE)
+
+
+def comparison() -> str:
+    return shown(COMPARISON)
+
+
+def shown(command: str) -> str:
+    return f"```\n$ bnaudit {command}\n{run(*command.replace(chr(92), '').split())}```\n"
 
 
 def steady(text: str) -> str:
@@ -44,17 +53,24 @@ def rules() -> str:
 
 
 def samples() -> str:
-    from sample_models.catalogue import SAMPLES
+    from sample_models.catalogue import COMPARE, SAMPLES
 
     rows = ["| file | what it is | found in the file | when it runs |", "|---|---|---|---|"]
     for name, sample in SAMPLES.items():
+        if name in COMPARE:
+            continue
         found = ", ".join(dict.fromkeys([*(entry.rule for entry in sample.findings), *sample.notes])) or "nothing"
         ran = "" if sample.run is None else ", ".join(entry.rule for entry in sample.run.findings) or "nothing more"
         rows.append(f"| {name} | {sample.about} | {found} | {ran} |")
+    rows += ["", "| file | what it is | compared with | found |", "|---|---|---|---|"]
+    for name, sample in COMPARE.items():
+        against = sample.against
+        found = "" if against is None else ", ".join([*(e.rule for e in against.findings), *against.notes]) or "nothing"
+        rows.append(f"| {name} | {sample.about} | {'' if against is None else against.baseline} | {found} |")
     return "\n".join(rows) + "\n"
 
 
-SECTIONS = {"example": example, "rules": rules, "samples": samples}
+SECTIONS = {"example": example, "comparison": comparison, "rules": rules, "samples": samples}
 
 
 def section(text: str, name: str) -> str:
@@ -107,7 +123,7 @@ def test_the_python_of_the_readme_runs() -> None:
 
 def test_every_option_in_the_readme_exists() -> None:
     text = README.read_text(encoding="utf-8")
-    commands = ("inspect", "rules", "explain", "gate", "baseline create", "init")
+    commands = ("inspect", "rules", "explain", "gate", "compare", "baseline create", "init")
     shown = "".join(run(*command.split(), "--help") for command in commands)
     named = set(re.findall(r"bnaudit [^\n#`]*?(--[a-z-]+)", text)) | {"--cap", "--fail-on"}
     assert named

@@ -11,6 +11,7 @@ from bnaudit.description import NormLayer
 from bnaudit.printable import printable
 from bnaudit.terminal.amounts import plural
 
+_FIELDS = {"eps": "epsilon"}
 _EQUAL = (FoldCause.EQUAL, FoldCause.HALF_PRECISION)
 
 
@@ -139,15 +140,16 @@ def _unmoved(comparison: Comparison) -> str:
     layers = plural(len(moves), "norm layer")
     configured = Counter(field for move in moves for field in move.configuration)
     modes = sum(move.modes is not None for move in moves)
-    apart = [f"{field.replace('_', ' ')} in {count}" for field, count in configured.most_common()]
+    apart = [f"{_FIELDS.get(field, field.replace('_', ' '))} in {count}" for field, count in configured.most_common()]
     apart += [f"mode in {modes}"] if modes else []
     if apart:
         return f"the same numbers in {layers}, {_how(moves)}, under another configuration: {', '.join(apart)}"
-    return f"equal: {layers}, {_how(moves)}"
+    names = ", under other names" if comparison.matching.renames else ""
+    return f"equal: {layers}, {_how(moves)}{names}"
 
 
 def _all_moved(moves: tuple[Move, ...]) -> str:
-    layers = f"all {len(moves)} norm layers" if len(moves) > 1 else "the one norm layer"
+    layers = {1: "the one norm layer", 2: "both norm layers"}.get(len(moves), f"all {len(moves)} norm layers")
     still = {move.affine_equal is not False for move in moves}, {move.statistics_equal is not False for move in moves}
     if still == ({True}, {False}):
         return f"statistics moved and weights stood still, in {layers}"

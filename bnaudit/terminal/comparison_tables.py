@@ -12,6 +12,9 @@ from bnaudit.terminal.amounts import bytes_text, number, plural
 from bnaudit.terminal.comparison_conclusion import by_cause, differs, is_equal, standings
 from bnaudit.terminal.comparison_run import round_trip_texts, run_texts
 
+_STILL = "="
+"""In a column of sizes: exactly equal; an empty cell is not known."""
+
 
 class Listing(NamedTuple):
     """A table: its title stands above, or over the first column."""
@@ -169,14 +172,14 @@ def _columns(
     mean: float | None, ratio: float | None, affine: float | None, gain: float | None, shift: float | None
 ) -> tuple[str, ...]:
     return (
-        "" if mean is None else f"{_short(mean)} σ",
-        "" if ratio is None else f"×{ratio:.3g}",
-        *("" if value is None else f"{_short(value * 100)} %" for value in (affine, gain, shift)),
+        "" if mean is None else f"{_short(mean)} σ" if mean else _STILL,
+        "" if ratio is None else f"×{ratio:.3g}" if ratio != 1 else _STILL,
+        *("" if value is None else f"{_short(value * 100)} %" if value else _STILL for value in (affine, gain, shift)),
     )
 
 
 def _short(value: float) -> str:
-    return "0" if value == 0 else f"{value:.0f}" if 9.95 <= abs(value) < 1e6 else f"{value:.2g}"
+    return f"{value:.0f}" if 9.95 <= abs(value) < 1e6 else f"{value:.2g}"
 
 
 def _median(values: Iterable[float | None]) -> float | None:

@@ -82,7 +82,7 @@ def test_another_epsilon_under_the_same_numbers_is_no_equality() -> None:
     eps = [trained("bn1", eps=1e-3), trained("bn2", eps=1e-3)], [trained("bn1", eps=1e-5), trained("bn2", eps=1e-5)]
     audit = compared_audit(part(eps[0]), part(eps[1]))
     (said,) = concluded(audit)
-    assert said == "the same numbers in 2 norm layers, bit for bit, under another configuration: eps in 2"
+    assert said == "the same numbers in 2 norm layers, bit for bit, under another configuration: epsilon in 2"
     assert audit.comparison is not None and not is_equal(audit.comparison)
 
 
@@ -97,7 +97,7 @@ def test_layers_of_one_side_alone_are_counted() -> None:
 def test_names_that_an_export_changed_are_said_to_be_paired_otherwise() -> None:
     renamed = [trained(f"backbone.stage{n}.bn", seed=n) for n in range(12)]
     text = shown(compared_audit(part(renamed), part([trained(f"stage{n}.bn", seed=n) for n in range(12)])))
-    assert "equal: 12 norm layers" in text
+    assert "equal: 12 norm layers, bit for bit, under other names" in text
     assert "12 layers paired by taking nothing for backbone." in " ".join(text.split())
 
 
