@@ -36,7 +36,7 @@ LEVELS = (
     ("matching",),
     ("worked_arithmetic", "initial_state", "averaged_weights", "run_options", "shifts", "sample_lists"),
     ("shift_wording", "places", "gap_limits", "mixing_causes", "single_samples", "run_proofs"),
-    ("feeds", "run_objects", "finding_objects"),
+    ("feeds", "run_objects", "finding_objects", "diagnosis_objects"),
     ("norm_statistics", "forwards", "experiment", "location", "tie_break", "swap", "received", "mode_gap", "mixing"),
     ("reading", "observed"),
     ("request_log", "triage_families"),
@@ -61,6 +61,7 @@ LEVELS = (
     ("result_lines", "artifact_state"),
     ("auditing",),
     ("comparing", "triaging"),
+    ("score_triage",),
     ("streaming",),
     (
         "output",
