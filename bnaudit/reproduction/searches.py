@@ -63,13 +63,11 @@ def first_defect(trials: Trials, samples: Samples, searches: Sequence[Search], s
     """The first defect that shows. Raises UnreadableError when the model does not take the inputs at all."""
     _must_take(trials, samples)
     passed: list[str] = []
-    draws = None
+    fixed = seed if repeats.draws(trials, samples) else None
     for search in searches:
         if search.mode not in trials.session.modes:
             continue
-        if search.find is not repeats.find_random and draws is None:
-            draws = repeats.draws(trials, samples)
-            trials.seed = seed if draws else None
+        trials.seed = None if search.find is repeats.find_random else fixed
         found = search.find(trials, samples, search.mode)
         if found is not None:
             return Outcome(found, tuple(passed))
