@@ -110,7 +110,7 @@ def came_back(**fields: Any) -> Audit:
         "outputs": (OutputPair(subject="", baseline="", shift=APART, floor=2.0),),
     }
     trip = RoundTrip(**{**settings, **fields})
-    whole = compared_audit(part(LAYERS), part(LAYERS), not_run=trip.not_done, run_needs="")
+    whole = compared_audit(part(LAYERS), part(LAYERS), "trained.pt", not_run=trip.not_done, run_needs="")
     assert whole.comparison is not None
     empty = replace(whole.comparison, matching=Matching(pairs=()), moves=(), round_trip=trip)
     shown = Shown(whole.description, empty, failed=bool(trip.not_done))
