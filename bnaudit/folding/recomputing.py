@@ -9,6 +9,7 @@ from bnaudit.description import NormLayer
 from bnaudit.errors import UnreadableError
 from bnaudit.folding.causes import is_equal, judge
 from bnaudit.folding.counterparts import Counterparts
+from bnaudit.folding.measuring import Weighed
 from bnaudit.folding.norm_state import NormState, norm_state
 from bnaudit.folding.pairing import Finder, Place
 from bnaudit.folding.question import Suspected
@@ -98,9 +99,8 @@ def _fold(layer: NormLayer, place: Place, verdict: Verdict) -> Fold | None:
         return None
     cause, detail = verdict.cause, verdict.detail
     before = weighed.mixing is not None
-    if before and cause is FoldCause.EQUAL and (weighed.own.padded or weighed.other.padded) and _shifts(layer):
-        cause = FoldCause.PADDING
-        detail = "the convolution pads with 0, which the norm would have shifted: at the border the fold is not exact"
+    if before and cause in (FoldCause.EQUAL, FoldCause.UNKNOWN) and _inexact(weighed) and _shifts(layer):
+        cause, detail = FoldCause.PADDING, _inexact(weighed)
     return Fold(
         layer=layer.name,
         linear=weighed.own.name,
@@ -116,6 +116,15 @@ def _fold(layer: NormLayer, place: Place, verdict: Verdict) -> Fold | None:
         eps_error=verdict.eps_error,
         channels=verdict.channels,
     )
+
+
+def _inexact(weighed: Weighed) -> str:
+    """Why a norm in front of this layer is no multiplication of weights and one bias; "" when it is."""
+    if weighed.form.transposed:
+        return "a transposed convolution adds as many taps as overlap, so that no single bias holds the norm's shift"
+    if weighed.own.padded or weighed.other.padded:
+        return "the convolution pads with 0, which the norm would have shifted: at the border the fold is not exact"
+    return ""
 
 
 def _shifts(layer: NormLayer) -> bool:
