@@ -23,17 +23,24 @@ def coinciding(trials: Trials, among: Sequence[Trial]) -> tuple[tuple[Trial, ...
     return tuple(tuple(group) for group in groups if len(group) > 1)
 
 
-def partners(trials: Trials, among: Sequence[Trial], of: Sequence[Trial]) -> Mapping[str, tuple[str, ...]]:
-    """Key of each trial of `of` → keys of those that coincide with it on the observations that both have."""
+def partners(
+    trials: Trials, among: Sequence[Trial], of: Sequence[Trial], level: float | None
+) -> Mapping[str, tuple[str, ...]]:
+    """Key of each trial of `of` → keys of those that coincide with it on the observations that both have.
+
+    level: that of the scores' noise, where it was found from the residuals.
+    """
     return {
         trial.hypothesis.key: tuple(
-            other.hypothesis.key for other in among if other is not trial and _is_same(trials, trial, other)
+            other.hypothesis.key
+            for other in among
+            if other is not trial and _is_same(trials, trial, other, level or 0.0)
         )
         for trial in of
     }
 
 
-def _is_same(trials: Trials, one: Trial, other: Trial) -> bool:
+def _is_same(trials: Trials, one: Trial, other: Trial, level: float = 0.0) -> bool:
     if one.scores is None or other.scores is None:
         return False
     common = sorted(set(one.observations) & set(other.observations))
@@ -42,5 +49,5 @@ def _is_same(trials: Trials, one: Trial, other: Trial) -> bool:
     first, second = (
         t.scores[[t.observations.index(row) for row in common]] for t in (one, other) if t.scores is not None
     )
-    floor = max(trials.precision.floor(first), trials.precision.floor(second))
+    floor = max(trials.precision.floor(first), trials.precision.floor(second), level)
     return trials.precision.apart(first, second) <= floor

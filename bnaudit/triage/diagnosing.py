@@ -114,7 +114,7 @@ def _diagnosis(
     asked: Asked,
 ) -> Diagnosis:
     replayer, best = trials.replayer, trials.best()
-    same = partners(trials, best, [*found.explanations[:_MOST_FITTING]])
+    same = partners(trials, best, [*found.explanations[:_MOST_FITTING]], found.precision)
     conclusion, reason = found.conclusion, found.reason
     consistent = [match for match in judged if match.consistent]
     if conclusion is Conclusion.NOT_EXPLAINED and consistent:

@@ -7,12 +7,15 @@ mode may bring the output nearer while others are wrong, or take it further away
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import combinations
 
 from bnaudit.diagnosis import Hypothesis
 from bnaudit.triage.hypotheses import LayerSearch
 from bnaudit.triage.joining import joined
 from bnaudit.triage.trials import Trial, Trials
 
+_ALL_SETS = 7
+"""Layers up to which every set of them is tried when adding one by one ends nowhere."""
 _GAIN = 0.95
 """A layer more has to bring the residual down at least to this share."""
 
@@ -85,6 +88,22 @@ def shrunk(layer_trials: LayerTrials, stop: Callable[[Trial], bool]) -> Trial | 
         if stop(best):
             return best
     return None if best is start else best
+
+
+def exhausted(layer_trials: LayerTrials, stop: Callable[[Trial], bool]) -> Trial | None:
+    """The smallest set of few layers that needs nothing more; None: there is none, or too many sets to try.
+
+    Probabilities that saturate hide so much that adding one by one may end in a wrong set.
+    """
+    layers = layer_trials.search.layers
+    if len(layers) > _ALL_SETS:
+        return None
+    for count in range(2, len(layers)):
+        found = [layer_trials.of(chosen) for chosen in combinations(layers, count)]
+        fitting = [trial for trial in found if trial is not None and stop(trial)]
+        if fitting:
+            return min(fitting, key=lambda trial: trial.value)
+    return None
 
 
 def _fewest(layer_trials: LayerTrials, layers: tuple[str, ...], trial: Trial, stop: Callable[[Trial], bool]) -> Trial:

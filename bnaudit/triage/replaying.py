@@ -128,6 +128,10 @@ class Replayer:
         """One watched forward of these inputs in another mode."""
         return self._run(self.materials.session, self._batch(self.materials.pool.take(rows)), None, mode, watch)
 
+    def inputs_of(self, hypothesis: Hypothesis) -> Pool:
+        """All given inputs as the hypothesis has them."""
+        return self._pool(hypothesis.input_fault)
+
     def fits_inputs(self, input_fault: str) -> bool:
         """Whether the fault changes the given inputs."""
         return self._changed(input_fault) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
@@ -11,7 +12,8 @@ from bnaudit.forwards import BudgetSpent
 from bnaudit.triage.fitting import fits
 from bnaudit.triage.hypotheses import Generator, LayerSearch, Untried
 from bnaudit.triage.joining import joined
-from bnaudit.triage.layer_search import LayerTrials, grown, shrunk
+from bnaudit.triage.layer_search import LayerTrials, exhausted, grown, shrunk
+from bnaudit.triage.levels import level_of
 from bnaudit.triage.situation import Situation
 from bnaudit.triage.solving import solved
 from bnaudit.triage.trials import Trial, Trials
@@ -107,12 +109,16 @@ class Search:
                 return
 
     def _searched(self, layer_trials: LayerTrials, without: float) -> None:
-        ends = [grown(layer_trials, without, self._stops)]
-        if ends[0] is None or not self._stops(ends[0]):
-            ends.append(shrunk(layer_trials, self._stops))
-        for end in ends:
+        for way in (
+            partial(grown, layer_trials, without),
+            partial(shrunk, layer_trials),
+            partial(exhausted, layer_trials),
+        ):
+            end = way(self._stops)
             if end is not None:
                 self._ended.append(self._confirmed(end))
+                if self._stops(end):
+                    return
 
     def _numbers(self) -> None:
         if self._is_settled():
@@ -179,14 +185,14 @@ class Search:
         return trial
 
     def _stops(self, trial: Trial) -> bool:
-        return fits(self.trials, trial)
+        return fits(self.trials, trial) or level_of(self.trials, trial) is not None
 
     def _without(self) -> float:
         """Eval's residual on the narrow observations."""
         return self._narrow(self.singles[0].hypothesis, ()).value
 
     def _nothing_to_explain(self) -> bool:
-        return self._stops(self.singles[0])
+        return fits(self.trials, self.singles[0])
 
     def _found(self) -> bool:
         return any(self._stops(trial) for trial in self.trials.best() if trial.observations == self.trials.wide)

@@ -15,6 +15,8 @@ from bnaudit.triage.residuals import Precision, Residual
 from bnaudit.triage.scoring import Array
 
 _FAILED = Residual(np.inf, 0.0, 0.0, 1.0, None, 0)
+SOLVED = "solved-epsilon"
+"""Name of a hypothesis with a number that was solved for; others of the name are steps on the way."""
 WIDE, NARROW = 32, 12
 """Observations that hypotheses are compared on at first, and in searches with many of them."""
 
@@ -70,7 +72,10 @@ class Trials:
         for (key, rows), trial in self._made.items():
             if key not in found or len(rows) > len(found[key].observations):
                 found[key] = trial
-        return sorted(found.values(), key=lambda trial: (trial.value, len(trial.parts), trial.hypothesis.key))
+        ordered = sorted(found.values(), key=lambda trial: (trial.value, len(trial.parts), trial.hypothesis.key))
+        numbers = [trial for trial in ordered if trial.hypothesis.name.startswith(SOLVED)]
+        dropped = {id(trial) for trial in numbers if trial is not _solution(numbers)}
+        return [trial for trial in ordered if id(trial) not in dropped]
 
     def focus(self, trials: Sequence[Trial]) -> None:
         """Take for searches the observations on which these trials' replays differ most: nothing observed is used."""
@@ -108,6 +113,12 @@ class Trials:
             coincides_with=coinciding,
             why=trial.why,
         )
+
+
+def _solution(numbers: Sequence[Trial]) -> Trial:
+    """Of all numbers that were tried the one that was also tried on most observations, or else the nearest."""
+    most = max(len(trial.observations) for trial in numbers)
+    return next(trial for trial in numbers if len(trial.observations) == most)
 
 
 def _spread(count: int, most: int) -> tuple[int, ...]:

@@ -9,13 +9,11 @@ import numpy as np
 from bnaudit.diagnosis import FLOOR_FACTOR, MARGIN, Conclusion
 from bnaudit.triage.fitting import fits
 from bnaudit.triage.joining import contains
-from bnaudit.triage.noise import is_noise
-from bnaudit.triage.trials import Trial, Trials
+from bnaudit.triage.levels import level_of
+from bnaudit.triage.trials import SOLVED, Trial, Trials
 
-_WELL_BELOW = 1e-2
-"""A common level of residuals is a precision only if it is below this share of the spread of the scores."""
-_ARITHMETIC = 3e-5
-"""Relative to the scores: kernels of another machine differ by this much, and not as noise does."""
+_CHANCE = 3.0
+"""Standard deviations by which two estimates of one level may differ."""
 
 
 class Verdict(NamedTuple):
@@ -37,7 +35,7 @@ def verdict(trials: Trials, singles_done: bool) -> Verdict:
     fitting = [trial for trial in known if fits(trials, trial)]
     precision = None
     if not fitting:
-        precision = _common_level(trials, known)
+        precision = level_of(trials, known[0]) if known else None
         if precision is None:
             return _unexplained(trials, every)
         fitting = [trial for trial in known if trial.value <= FLOOR_FACTOR * precision]
@@ -86,24 +84,6 @@ def _unexplained(trials: Trials, every: list[Trial]) -> Verdict:
     return Verdict(Conclusion.NOT_EXPLAINED, f"the smallest residual is {words}{why}")
 
 
-def _common_level(trials: Trials, known: list[Trial]) -> float | None:
-    """The level at which the best residuals end, when it looks like a precision; None: it does not."""
-    if trials.precision.is_labels or not known:
-        return None
-    best = known[0]
-    if best.scores is None or (best.residual.misses and trials.precision.step is None):
-        return None
-    seen = trials.seen[list(best.observations)]
-    logged = np.isfinite(seen)
-    spread = float(np.sqrt(np.nanmean((seen - np.nanmean(seen, axis=0)) ** 2)))
-    scale = float(np.sqrt(np.mean(seen[logged] ** 2)))
-    if best.value > _WELL_BELOW * spread:
-        return None
-    if best.value > _ARITHMETIC * scale and not is_noise(seen - best.scores, best.scores):
-        return None
-    return best.value
-
-
 def _is_no_rival(trials: Trials, trial: Trial, simplest: Trial, base: float) -> bool:
     """It is the explanation, or says the same and more without coming nearer, or is the same number in other words."""
     if trial is simplest:
@@ -112,11 +92,15 @@ def _is_no_rival(trials: Trials, trial: Trial, simplest: Trial, base: float) -> 
         return False
     if trials.precision.is_labels:
         return False
-    if contains(trial.parts, simplest.parts):
+    if contains(trial.parts, simplest.parts) or _are_numbers(trial, simplest):
         return True
+    if base > simplest.residual.base and trial.value < simplest.value * (
+        1 - _CHANCE / np.sqrt(2 * trial.residual.values)
+    ):
+        return False
     same = _coincide(trials, trial, simplest, base)
     as_saved = simplest.hypothesis.name == "eval-as-saved"
-    return same and (as_saved or _is_smaller_set(trial, simplest) or _are_numbers(trial, simplest))
+    return same and (as_saved or _is_smaller_set(trial, simplest))
 
 
 def _coincide(trials: Trials, one: Trial, other: Trial, base: float) -> bool:
@@ -137,8 +121,9 @@ def _is_smaller_set(trial: Trial, simplest: Trial) -> bool:
 
 
 def _are_numbers(one: Trial, other: Trial) -> bool:
-    kinds = {trial.hypothesis.name.partition(":")[0] for trial in (one, other)}
-    return kinds == {"epsilon"}
+    """One of them is a number that was solved for near the other."""
+    names = {trial.hypothesis.name.partition(":")[0] for trial in (one, other)}
+    return SOLVED in names and names <= {SOLVED, "epsilon"}
 
 
 def _simplicity(trial: Trial) -> tuple[bool, int, int, float]:

@@ -18,22 +18,22 @@ def singles(situation: Situation) -> Iterator[Hypothesis]:
     """The usual values, where not all layers have them."""
     for eps in _USUAL:
         if any(layer.eps is not None and layer.eps != eps for layer in situation.layers):
-            yield _hypothesis(situation, eps, "")
+            yield _hypothesis(situation, eps)
 
 
 def solvable(situation: Situation) -> Iterator[Solvable]:
     """Any other value, the same in all layers."""
     if any(layer.eps is not None for layer in situation.layers):
-        yield Solvable("epsilon", partial(_hypothesis, situation, found=", solved for"), 1e-9, 1.0)
+        yield Solvable("epsilon", partial(_hypothesis, situation, solved=True), 1e-9, 1.0)
 
 
-def _hypothesis(situation: Situation, eps: float, found: str) -> Hypothesis:
+def _hypothesis(situation: Situation, eps: float, solved: bool = False) -> Hypothesis:
     changes = {layer.name: Altered(eps=eps) for layer in situation.layers if layer.eps is not None}
     own = sorted({layer.eps for layer in situation.layers if layer.eps is not None})
     saved = f"{own[0]:g}" if len(own) == 1 else f"{own[0]:g} to {own[-1]:g}"
     return Hypothesis(
-        name=f"epsilon:{eps:.9g}",
-        claim=f"all norm layers ran with epsilon {eps:.4g}{found} (saved: {saved})",
+        name=f"{'solved-epsilon' if solved else 'epsilon'}:{eps:.9g}",
+        claim=f"all norm layers ran with epsilon {eps:.4g}{', solved for' if solved else ''} (saved: {saved})",
         advice="set epsilon where the model is rebuilt or converted: no state dict holds it",
         variation=Variation(layers=MappingProxyType(changes)),
     )
