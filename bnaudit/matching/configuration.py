@@ -16,12 +16,24 @@ def differing_fields(subject: NormLayer, baseline: NormLayer) -> tuple[str, ...]
     differs = {
         "kind": _kind_differs(subject, baseline),
         "eps": subject.eps is not None and baseline.eps is not None and not same_number(subject.eps, baseline.eps),
-        "tracks_statistics": _unlike(subject.tracks_statistics, baseline.tracks_statistics),
+        "tracks_statistics": _unlike(tracking(subject), tracking(baseline)),
         "affine": _affine_differs(subject, baseline),
         "momentum": _momentum_differs(subject, baseline),
         "channels": _unlike(subject.channels, baseline.channels),
     }
     return tuple(name for name, is_different in differs.items() if is_different)
+
+
+def tracking(layer: NormLayer) -> bool | None:
+    """Whether it has running statistics: they are stored, or the artifact says so; weights stored alone: it has none.
+
+    A state dict that lost its buffers says nothing of tracking, and still is not what has them.
+    """
+    if layer.running_mean is not None or layer.running_var is not None:
+        return True
+    if layer.tracks_statistics is not None:
+        return layer.tracks_statistics
+    return False if layer.tensors else None
 
 
 def same_number(one: float, other: float) -> bool:

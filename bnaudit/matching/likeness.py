@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _LARGEST_GROUP = 256
 """Layers of one signature on a side, above which nearest ones are not looked for: n² distances."""
+_MOST_VALUES = 1 << 22
+"""Values of one such group on a side, above which neither: 32 MB."""
 _MARGIN = 3.0
 """How much further away the second nearest has to be."""
 _FURTHEST = 0.5
@@ -75,6 +77,8 @@ def _nearest(ours: Indexed, theirs: Indexed) -> Iterator[tuple[int, int]]:
 
     everything = [values for _, layer in (*ours, *theirs) for values in _values(layer) if values is not None]
     channels = max((values.size for values in everything), default=0)
+    if 4 * channels * max(len(ours), len(theirs)) > _MOST_VALUES:
+        return
     one, other = _vectors(ours, channels), _vectors(theirs, channels)
     sizes = np.linalg.norm(one, axis=1)[:, None] + np.linalg.norm(other, axis=1)[None, :]
     # (a − b)² = a² + b² − 2ab loses small distances to rounding; row by row costs no more memory.

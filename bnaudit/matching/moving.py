@@ -48,13 +48,19 @@ class _Sizes(NamedTuple):
     channels: tuple[int, ...] = ()
 
 
+_STILL = _Equality(True)
+_NO_MOVE = _Sizes(0.0, 1.0, 0.0, 0.0, 0.0)
+"""Of equal values and epsilons; most layers of most pairs of files, and not worth computing."""
+
+
 def _move(pair: Pair) -> Move:
     subject, baseline = pair.subject, pair.baseline
     channels = subject.channels if subject.channels == baseline.channels else None
-    ours, theirs = ((_known(layer, channels)) for layer in (subject, baseline))
+    ours, theirs = (_known(layer, channels) for layer in (subject, baseline))
     affine = _affine_equality(pair, ours.affine, theirs.affine)
     statistics = _statistics_equality(pair, ours.statistics, theirs.statistics)
-    sizes = _sizes(pair, ours, theirs)
+    still = affine == statistics == _STILL and len(set(epsilons(subject, baseline))) == 1
+    sizes = _NO_MOVE if still else _sizes(pair, ours, theirs)
     return Move(
         layer=subject.name,
         baseline_layer=baseline.name,
@@ -74,7 +80,8 @@ class _Known(NamedTuple):
 
 
 def _known(layer: NormLayer, channels: int | None) -> _Known:
-    if channels is None or channels < 1:
+    # A number of channels that is only declared may be anything.
+    if channels is None or not any(t.values is not None and t.values.size == channels > 0 for t in layer.tensors):
         return _Known(None, None)
     return _Known(affine_of(layer, channels), statistics_of(layer, channels))
 

@@ -164,3 +164,10 @@ def test_at_most_sixteen_channels_are_named() -> None:
 def test_modes_are_the_baselines_first() -> None:
     assert move(trained(training=True), trained(training=False)).modes == ("eval", "training")
     assert move(trained(training=True), trained()).modes is None
+
+
+def test_a_declared_number_of_channels_is_not_believed() -> None:
+    """2⁵³ channels would be 64 PiB of ones."""
+    bare = {"mean": None, "var": None, "gamma": None, "declared_channels": 2**53}
+    found = move(trained(**bare), trained(**bare))
+    assert (found.affine_equal, found.gain_change) == (None, None)
