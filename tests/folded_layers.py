@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from builders import batch_norm
 from numpy.typing import NDArray
 
-from bnaudit.comparison import LinearLayer
+from bnaudit.auditing import describe
+from bnaudit.caps import Caps
+from bnaudit.comparison import Folds, LinearLayer
 from bnaudit.description import NormLayer
+from bnaudit.folding import Side, folds
 from bnaudit.folding.causes import judge
 from bnaudit.folding.measuring import weigh
 from bnaudit.folding.norm_state import norm_state
 from bnaudit.folding.verdict import Verdict
+from bnaudit.matching import match
 
 Array = NDArray[Any]
 
@@ -139,3 +144,9 @@ def verdict(case: Net, folded: Folded, *, says: bool = True, **changes: Any) -> 
     weighed, state = weigh(own, other, CHANNELS), norm_state(norm(case, **changes))
     assert weighed is not None and state is not None
     return judge(weighed, state)
+
+
+def folds_of(subject: Path, baseline: Path) -> Folds | None:
+    """The folds between the first parts of two files."""
+    ours, theirs = describe(subject).parts[0], describe(baseline).parts[0]
+    return folds(Side(subject, ours, Caps()), Side(baseline, theirs, Caps()), match(ours, theirs))

@@ -60,8 +60,23 @@ class Finder:
 
     def _by_order(self) -> Iterator[tuple[str, Place]]:
         """The layer before the norm; where that is not its fold to rounding, any other that is goes first."""
+        plain, exact = self._in_front()
+        usual = len(exact) >= len(plain)
+        taken = {weighed.own.name for weighed in exact.values()}
+        for norm, state in self._norms:
+            place = self._by_value(state, taken) if norm.name not in exact else None
+            if place is None or (usual and norm.name in plain and _elsewhere(norm, plain[norm.name], place.weighed)):
+                continue
+            exact[norm.name] = place.weighed
+            taken.add(place.weighed.own.name)
+        for norm, state in self._norms:
+            chosen = exact.get(norm.name) or plain.get(norm.name) or self._behind(norm, state)
+            if chosen is not None and (norm.name in exact or chosen.own.name not in taken):
+                yield norm.name, Place(chosen, self._counterparts.by_name(chosen.own))
+
+    def _in_front(self) -> tuple[dict[str, Weighed], dict[str, Weighed]]:
+        """By the norm's name the layer that stands before it: those that are not its fold, and those that are."""
         ahead = {layer.next_norm: layer for layer in self._own if layer.next_norm}
-        behind = {layer.previous_norm: layer for layer in self._own if layer.previous_norm}
         plain: dict[str, Weighed] = {}
         exact: dict[str, Weighed] = {}
         for norm, state in self._norms:
@@ -69,23 +84,13 @@ class Finder:
             weighed = self._weigh(own, state, False) if own is not None else None
             if weighed is not None:
                 (exact if is_equal(weighed, state) else plain)[norm.name] = weighed
-        taken = {weighed.own.name for weighed in exact.values()}
-        for norm, state in self._norms:
-            if norm.name not in exact:
-                place = self._by_value(state, taken)
-                if place is not None:
-                    exact[norm.name] = place.weighed
-                    taken.add(place.weighed.own.name)
-        for norm, state in self._norms:
-            if norm.name in exact or norm.name in plain:
-                chosen = exact.get(norm.name) or plain[norm.name]
-                if norm.name in exact or chosen.own.name not in taken:
-                    yield norm.name, Place(chosen, self._counterparts.by_name(chosen.own))
-            else:
-                own = behind.get(norm.name)
-                weighed = self._weigh(own, state, True) if own is not None else None
-                if weighed is not None and weighed.turned < SAME_DIRECTION:
-                    yield norm.name, Place(weighed, self._counterparts.by_name(weighed.own))
+        return plain, exact
+
+    def _behind(self, norm: NormLayer, state: NormState) -> Weighed | None:
+        """The layer behind a norm that has none before it, where its input channels are multiples of what they were."""
+        own = next((layer for layer in self._own if layer.previous_norm == norm.name), None)
+        weighed = self._weigh(own, state, True) if own is not None else None
+        return weighed if weighed is not None and weighed.turned < SAME_DIRECTION else None
 
     def _by_value(self, state: NormState, taken: set[str]) -> Place | None:
         """The one layer whose counterpart is its fold with this norm to rounding."""
@@ -121,3 +126,9 @@ class Finder:
         except UnreadableError as error:
             self.unread[own.name] = str(error)
             return None
+
+
+def _elsewhere(norm: NormLayer, before: Weighed, found: Weighed) -> bool:
+    """Whether the layer before the norm is of the same block and the one that was found is not: norms exchanged."""
+    home = norm.name.rpartition(".")[0]
+    return before.own.name.rpartition(".")[0] == home != found.own.name.rpartition(".")[0]

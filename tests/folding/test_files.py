@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from folded_layers import folds_of
 from safetensors.torch import save_file
 from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
 from bnaudit.auditing import describe
-from bnaudit.caps import Caps
-from bnaudit.comparison import FoldCause, Folds
-from bnaudit.folding import Side, folds
-from bnaudit.matching import match
+from bnaudit.comparison import FoldCause
 
 NORMS = ("stem.1", "depth.1", "up.1", "head.1")
 OPERATORS = ("conv", "depthwise conv", "transposed conv", "linear")
@@ -103,11 +101,6 @@ FOLDED: dict[str, Callable[[nn.Module, Path], Any]] = {
 def written(writer: Callable[[nn.Module, Path], Any], net: nn.Module, path: Path) -> Path:
     writer(copy.deepcopy(net), path)
     return path
-
-
-def folds_of(subject: Path, baseline: Path) -> Folds | None:
-    ours, theirs = describe(subject).parts[0], describe(baseline).parts[0]
-    return folds(Side(subject, ours, Caps()), Side(baseline, theirs, Caps()), match(ours, theirs))
 
 
 @pytest.mark.filterwarnings("ignore")
