@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from builders import batch_norm, part
+from compared import compared_hits
+
+from bnaudit.comparison import Fold, FoldCause, Folds
+from bnaudit.results import Confidence, Hit, Severity
+
+
+def fold(cause: FoldCause, change: float | None = 0.2, **fields: object) -> Fold:
+    values: dict[str, object] = {
+        "layer": "bn1",
+        "linear": "conv1",
+        "into": "Conv_0",
+        "operator": "conv",
+        "before": False,
+        "detail": "what was seen",
+        "gain_residual": change,
+        "shift_residual": change,
+        "limit": 9.5e-7,
+        "channels": (3, 1),
+    }
+    return Fold(cause=cause, **{**values, **fields})  # type: ignore[arg-type]
+
+
+def hits(*folds: Fold, folded: str = "subject", **fields: object) -> list[Hit]:
+    found = Folds(folded=folded, folds=folds, **fields)  # type: ignore[arg-type]
+    baseline = part([batch_norm("bn1", eps=1e-5)])
+    return compared_hits("bn605_folded_mismatch", part([]), baseline, folds=found)
+
+
+def test_equal_folds_are_silent() -> None:
+    assert hits(fold(FoldCause.EQUAL, 1e-8)) == []
+
+
+def test_no_fold_is_silent() -> None:
+    assert compared_hits("bn605_folded_mismatch", part([]), part([batch_norm()])) == []
+
+
+def test_a_mismatch_has_the_layer_the_number_and_the_cause() -> None:
+    (hit,) = hits(fold(FoldCause.EPSILON, detail="epsilon 0.001 (solved: 0.001 ± 2e-09) instead of 1e-05"))
+    assert (hit.layer, hit.value, hit.limit, hit.channels, hit.severity) == ("bn1", 0.2, 9.5e-7, (3, 1), None)
+    assert hit.message == ("folded into Conv_0 of the subject: epsilon 0.001 (solved: 0.001 ± 2e-09) instead of 1e-05")
+    assert "epsilon" in hit.advice
+
+
+def test_an_epsilon_without_effect_is_silent() -> None:
+    assert hits(fold(FoldCause.EPSILON, 9e-4)) == []
+    assert len(hits(fold(FoldCause.EPSILON, 2e-3))) == 1
+
+
+@pytest.mark.parametrize("cause", [cause for cause in FoldCause if cause is not FoldCause.EQUAL])
+def test_every_other_cause_is_an_error_but_half_precision(cause: FoldCause) -> None:
+    (hit,) = hits(fold(cause))
+    assert hit.severity is (Severity.NOTE if cause is FoldCause.HALF_PRECISION else None)
+    assert hit.confidence is Confidence.HIGH
+
+
+def test_what_changes_next_to_nothing_is_a_note() -> None:
+    (hit,) = hits(fold(FoldCause.UNKNOWN, 1e-4))
+    assert hit.severity is Severity.NOTE
+
+
+def test_a_norm_that_was_left_out_is_never_a_note() -> None:
+    (hit,) = hits(fold(FoldCause.LEFT_OUT, 1e-5))
+    assert hit.severity is None
+
+
+def test_what_could_not_be_compared_is_at_most_likely() -> None:
+    (hit,) = hits(fold(FoldCause.UNKNOWN, None, limit=None, detail="numbers that are not finite"))
+    assert (hit.value, hit.limit, hit.confidence) == ("unknown", None, Confidence.MEDIUM)
+
+
+def test_the_baseline_may_be_the_folded_one() -> None:
+    (hit,) = hits(fold(FoldCause.BETA_IGNORED), folded="baseline")
+    assert hit.message.startswith("folded into Conv_0 of the baseline: ")
+
+
+def test_a_norm_before_its_convolution_says_so() -> None:
+    (hit,) = hits(fold(FoldCause.PADDING, before=True))
+    assert hit.message.startswith("folded into Conv_0 of the subject, which stands behind it: ")
+
+
+def test_norms_that_were_not_found_leave_the_question_open() -> None:
+    (hit,) = hits(unfound=("bn1", "bn2"), remarks=("weights are packed",))
+    assert (hit.severity, hit.value, hit.layer) == (Severity.NOTE, 2, None)
+    assert hit.undecided
+    assert "bn1 and 1 more: not compared (weights are packed)" in hit.message
+
+
+def test_hostile_names_do_not_reach_the_terminal() -> None:
+    (hit,) = hits(fold(FoldCause.UNKNOWN, into="\x1b[31mred\n"))
+    assert hit.message.isprintable()
+
+
+def test_the_page_computes_rightly() -> None:
+    gain = 2 / np.sqrt(0.0001 + 0.00001)
+    assert gain == pytest.approx(190.69, abs=0.005)
+    assert 0.5 * gain == pytest.approx(95.35, abs=0.005)
+    assert 0.1 + (1 - 3) * gain == pytest.approx(-381.29, abs=0.005)
+    other = 2 / np.sqrt(0.0001 + 0.001)
+    assert (other, other / 2) == (pytest.approx(60.30, abs=0.005), pytest.approx(30.15, abs=0.005))
+    assert (2 / other) ** 2 - 0.0001 == pytest.approx(0.001)
+    assert pytest.approx(1.3e-10, rel=0.05) == 2 * 6e-8 * 0.0011
+    assert 0.1 - 3 * gain == pytest.approx(-571.98, abs=0.005)
