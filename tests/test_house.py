@@ -39,6 +39,7 @@ LEVELS = (
     ("feeds", "run_objects", "finding_objects", "diagnosis_objects"),
     ("norm_statistics", "forwards", "experiment", "location", "tie_break", "swap", "received", "mode_gap", "mixing"),
     ("reading", "observed"),
+    ("likeness",),
     ("request_log", "triage_families"),
     ("triage",),
     ("tallies",),

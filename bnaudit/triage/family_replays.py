@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from bnaudit.diagnosis import ScoreKind
 from bnaudit.session import Mode, NotPossibleError, Watch
 from bnaudit.triage.replaying import Replayer
 from bnaudit.triage.residuals import Precision
@@ -15,26 +16,32 @@ from bnaudit.triage.situation import Situation
 from bnaudit.triage_families import LayerMoments
 from bnaudit.variation import Variation
 
+_MOST = 64
+"""Observations that draws are made for; of more, evenly chosen ones."""
+
 
 class FamilyReplays:
     """See `bnaudit.triage_families.Replays`."""
 
     def __init__(self, replayer: Replayer, situation: Situation, precision: Precision) -> None:
         self._replayer = replayer
-        self.observed: Array = replayer.values
-        self.as_saved: Array = replayer.scores(Variation())
-        self.rows: NDArray[np.int64] = replayer.observed.rows
+        count = len(replayer.observed.rows)
+        self._chosen = np.unique(np.linspace(0, count - 1, min(count, _MOST)).astype(np.int64)).tolist()
+        self.observed: Array = replayer.values[self._chosen]
+        self.as_saved: Array = replayer.scores(Variation(), observations=self._chosen)
+        self.rows: NDArray[np.int64] = replayer.observed.rows[self._chosen]
         self.inputs = replayer.inputs
         self.norms = situation.names if Mode.TRAINING_NORMS in replayer.materials.session.modes else ()
         self.drops = any((entry.probability or 0) > 0 for entry in replayer.materials.session.part.mode_dependent)
         self.is_labels = precision.is_labels
+        self.is_probabilities = precision.kind is ScoreKind.PROBABILITIES
         self.floor = precision.residual(self.as_saved, self.observed).floor
 
     def scores(
         self, variation: Variation, groups: Sequence[Sequence[int]] | None = None, seed: int | None = None
     ) -> Array:
         """See `Replayer.scores`."""
-        return self._replayer.scores(variation, groups, seed)
+        return self._replayer.scores(variation, groups, seed, self._chosen)
 
     def batch_moments(self, rows: Sequence[int]) -> Mapping[str, LayerMoments]:
         """Of every layer of `norms`, of one forward of these inputs in training mode; the variance is unbiased."""

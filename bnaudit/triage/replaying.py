@@ -101,19 +101,21 @@ class Replayer:
         variation: Variation,
         groups: Sequence[Sequence[int]] | None = None,
         seed: int | None = None,
+        observations: Sequence[int] | None = None,
     ) -> Array:
         """(observations, columns) of the model so varied, in the observed form.
 
-        groups: for each observation the inputs of its batch, its own first (groups that are equal are run once); None:
+        groups: for each observation the inputs of its batch, its own first (one forward for each set of inputs); None:
         companions do not matter. seed: of the random generators, counted up from one forward to the next.
+        observations: those that are wanted; None: all.
         """
-        count = len(self.observed.rows)
+        wanted = range(len(self.observed.rows)) if observations is None else observations
         if groups is None:
-            forwards = list(plan("any", range(count), self.observed.rows, None, self.inputs, self._chunk))
+            forwards = list(plan("any", wanted, self.observed.rows, None, self.inputs, self._chunk))
         else:
-            forwards = _of_groups(groups)
+            forwards = _of_groups(groups, wanted)
         with self._session(None, variation) as session:
-            return self._scores(session, self.materials.pool, forwards, list(range(count)), seed)
+            return self._scores(session, self.materials.pool, forwards, list(wanted), seed)
 
     def batch_scores(
         self, variation: Variation, rows: Sequence[int], seed: int | None = None, input_fault: str = ""
@@ -219,12 +221,17 @@ class Replayer:
             raise RunError(f"memory is short for a batch of {batch.size}") from error
 
 
-def _of_groups(groups: Sequence[Sequence[int]]) -> list[Forward]:
-    """One forward for every group that is different; the observation's own input stands first in it."""
-    members: dict[tuple[int, ...], list[int]] = {}
-    for observation, group in enumerate(groups):
-        members.setdefault(tuple(int(row) for row in group), []).append(observation)
-    return [Forward(group, ((0, tuple(observations)),)) for group, observations in members.items()]
+def _of_groups(groups: Sequence[Sequence[int]], observations: Sequence[int]) -> list[Forward]:
+    """One forward for every different set of inputs; a group's first input is the observation's own."""
+    members: dict[tuple[int, ...], dict[int, list[int]]] = {}
+    for observation, group in zip(observations, groups, strict=True):
+        together = tuple(sorted(int(row) for row in group))
+        read = members.setdefault(together, {})
+        read.setdefault(together.index(int(group[0])), []).append(observation)
+    return [
+        Forward(together, tuple((place, tuple(every)) for place, every in read.items()))
+        for together, read in members.items()
+    ]
 
 
 def _check_rows(observed: Observed, inputs: int) -> None:

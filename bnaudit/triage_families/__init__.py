@@ -37,7 +37,7 @@ class Replays(Protocol):
     """What the families ask of the model: forwards of the given inputs, in the form in which scores were observed."""
 
     observed: NDArray[np.float64]
-    """(observations, columns), NaN where nothing was logged; labels as one column."""
+    """(observations, columns), NaN where nothing was logged; labels as one column. At most some dozens of them."""
     as_saved: NDArray[np.float64]
     """The same of the model in eval as saved."""
     rows: NDArray[np.int64]
@@ -49,6 +49,7 @@ class Replays(Protocol):
     drops: bool
     """Whether the model has dropout, or its kind, with a probability above 0."""
     is_labels: bool
+    is_probabilities: bool
     floor: float
     """Residual that the precision of the observed scores leaves."""
 
