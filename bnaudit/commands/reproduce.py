@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from enum import Enum
+from typing import Annotated, Any
 
 import typer
 
@@ -16,11 +17,35 @@ Examples:
 
   bnaudit reproduce model.onnx --inputs samples.npz -o repro --rule BN301
 
+  bnaudit reproduce trained.pt --model net.py:build --inputs x.npz --observed scores.npz -o repro
+
   python repro/repro.py
 
 Exit codes: 1 a defect was found and written down · 0 none showed · 2 wrong usage, an unreadable file, a model that
 could not be run, or a script that does not show it · 3 nothing could be looked at · 130 interrupted.
 """
+
+
+class Kind(str, Enum):
+    """What the scores are."""
+
+    logits = "logits"
+    probabilities = "probabilities"
+    labels = "labels"
+    embeddings = "embeddings"
+
+
+class Precision(str, Enum):
+    """What production computed in."""
+
+    fp32 = "fp32"
+    tf32 = "tf32"
+    fp16 = "fp16"
+    bf16 = "bf16"
+
+
+def _scores(help: str) -> Any:
+    return typer.Option(help=help, rich_help_panel="The observed scores", show_default=False)
 
 
 @runs_models
@@ -33,6 +58,12 @@ def command(
         str | None,
         typer.Option(help="Only this defect, e.g. BN301.", rich_help_panel=REPORTED, show_default=False),
     ] = None,
+    observed: Annotated[
+        str | None, _scores("What production returned, as `triage` takes it: the case of what explains it is written.")
+    ] = None,
+    scores: Annotated[Kind | None, _scores("What the scores are; otherwise the values tell.")] = None,
+    companions: Annotated[str | None, _scores("Inputs that stood beside each in its batch.")] = None,
+    precision: Annotated[Precision | None, _scores("What production computed in; otherwise float32.")] = None,
     include_model: Annotated[
         bool,
         typer.Option("--include-model", help="Copy the model's file into it, too.", rich_help_panel=REPORTED),
@@ -47,15 +78,29 @@ def command(
     """Find a defect by running the model, make it small, and write a script that shows it without bnaudit."""
     from bnaudit import option_texts
     from bnaudit.clean_stdout import stdout_kept_clean
+    from bnaudit.diagnosis import ScoreKind
     from bnaudit.early_exit import early_exit_told
     from bnaudit.output import write
     from bnaudit.printable import printable
-    from bnaudit.reproduction.reproducing import reproduce
+    from bnaudit.reproduction.explaining import Explained, reproduce_scores
+    from bnaudit.reproduction.reproducing import Reproduction, reproduce
     from bnaudit.settings import Settings, caps_from
 
     settings = Settings(caps=caps_from(cap or ()), run=option_texts.run_options(texts))
+    _check(observed, rule, include_model, scores, companions, precision)
     with stdout_kept_clean(), early_exit_told():
-        made = reproduce(path, output, settings, rule=rule, include_model=include_model)
+        if observed is None:
+            made: Reproduction | Explained = reproduce(path, output, settings, rule=rule, include_model=include_model)
+        else:
+            made = reproduce_scores(
+                path,
+                output,
+                observed,
+                settings,
+                kind=None if scores is None else ScoreKind(scores.value),
+                companions=None if companions is None else option_texts.inputs_text(companions),
+                precision="" if precision is None else precision.value,
+            )
     lines = [printable(made.summary)]
     if made.folder is not None:
         lines.append(
@@ -63,3 +108,15 @@ def command(
         )
     write("\n".join(lines) + "\n")
     return made.exit_code
+
+
+def _check(observed: str | None, rule: str | None, include_model: bool, *of_scores: object) -> None:
+    """Options that need each other, or shut each other out."""
+    from bnaudit.errors import UsageError
+
+    if observed is None and any(of_scores):
+        what = "--scores, --companions and --precision are about observed scores"
+        raise UsageError(what, where="options", remedy="give these with --observed")
+    if observed is not None and (rule is not None or include_model):
+        what = "--rule and --include-model are about a defect of the model, --observed about production's scores"
+        raise UsageError(what, where="options", remedy="leave out one of the two")

@@ -19,11 +19,11 @@ class Loading(NamedTuple):
     functions: str
 
 
-def loading(source: ModelSource, folder: Path, *, evaluates: bool) -> Loading:
-    """`evaluates`: the model is put into eval mode, as it is judged in."""
+def loading(source: ModelSource, folder: Path, *, evaluates: bool, parts: bool = False) -> Loading:
+    """`evaluates`: the model is put into eval mode, as it is judged in. `parts`: load() can load another part."""
     if source.carrier is Carrier.GRAPH:
         return _graph(source, folder)
-    return _torch(source, folder, evaluates)
+    return _torch(source, folder, evaluates, parts)
 
 
 _FIND = '''
@@ -62,7 +62,7 @@ def load():
     return Loading(("hashlib", "sys", "numpy as np", "onnxruntime"), constants, functions)
 
 
-def _torch(source: ModelSource, folder: Path, evaluates: bool) -> Loading:
+def _torch(source: ModelSource, folder: Path, evaluates: bool, parts: bool) -> Loading:
     imports = ["sys", "numpy as np", "torch"]
     constants, functions = [], _FIND
     if source.file is not None:
@@ -76,7 +76,7 @@ def _torch(source: ModelSource, folder: Path, evaluates: bool) -> Loading:
         lines += _built(source)
         if source.file is not None:
             functions += _checkpoint(source)
-            lines += ["    read_into(model)"]
+            lines += ["    read_into(model, head)" if parts else "    read_into(model)"]
     else:
         lines += _whole(source)
     if source.device != "cpu":
@@ -85,8 +85,12 @@ def _torch(source: ModelSource, folder: Path, evaluates: bool) -> Loading:
     if source.carrier is Carrier.PROGRAM or (source.carrier is Carrier.SCRIPT and not evaluates):
         lines[-1] = "    # its modes are in its graph"
     head = "The model as it is now" + (", in eval mode." if lines[-1].strip() == "model.eval()" else ".")
-    body = "\n".join([f'def load():\n    """{head}"""', *lines, "    return model"])
-    return Loading(tuple(imports), tuple(constants), f"{functions}\n\n{body}\n")
+    body = "\n".join([f'def load({"head=HEAD" if parts else ""}):\n    """{head}"""', *lines, "    return model"])
+    text = f"{functions}\n\n{body}\n"
+    if parts:
+        text = text.replace("def read_into(model):", "def read_into(model, head):").replace("len(HEAD)", "len(head)")
+        text = text.replace("name.startswith(HEAD)", "name.startswith(head)")
+    return Loading(tuple(imports), tuple(constants), text)
 
 
 def _code_constants(source: ModelSource, folder: Path) -> list[str]:

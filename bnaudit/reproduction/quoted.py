@@ -58,8 +58,10 @@ def place(path: Path, folder: Path) -> str:
 class Call:
     """The model's call in a script: which arrays inputs.npz has, and the expression that puts them together."""
 
-    def __init__(self, pool: Pool, wrap: str) -> None:
-        """`wrap`: what makes an input of an array, `torch.from_numpy`; "": the array itself."""
+    def __init__(self, pool: Pool, wrap: str, *, some: bool = True) -> None:
+        """`wrap`: what makes an input of an array, `torch.from_numpy`; "": the array itself. `some`: of what has rows
+        only `rows` are taken."""
+        self._some = some
         self.arrays: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]] = {}
         self._axes = iter(pool.axes.axes)
         self._wrap = wrap
@@ -84,7 +86,7 @@ class Call:
         name = next(self._names)
         self.arrays[name] = tree
         taken = f"data[{literal(name)}]"
-        if axis is not None:
+        if axis is not None and self._some:
             taken = f"{taken}[rows]" if axis == 0 else f"{taken}.take(rows, axis={axis})"
         return f"{self._wrap}({taken})" if self._wrap else taken
 
