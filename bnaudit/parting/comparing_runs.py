@@ -8,13 +8,14 @@ import numpy as np
 
 from bnaudit.comparison import ComparedRun, Matching, OutputPair
 from bnaudit.description import Carrier
+from bnaudit.errors import not_installed
 from bnaudit.measuring import Chosen, opened
 from bnaudit.parting.eval_check import in_eval
 from bnaudit.parting.first_parting import partings, parts_at
 from bnaudit.parting.inputs import Inputs, open_inputs, repeatable
 from bnaudit.parting.norm_pairs import call_pairs
 from bnaudit.parting.output_pairs import Together, compared, paired
-from bnaudit.parting.rounding import LEAST, Rounding, measured
+from bnaudit.parting.rounding import HALVES, LEAST, Measurable, Rounding, best_side, measured
 from bnaudit.parting.side import Ran, run_side
 from bnaudit.progress import Progress
 from bnaudit.run_options import RunOptions
@@ -23,6 +24,8 @@ from bnaudit.shifts import epsilon
 
 _SHAPELESS = (Carrier.MODULE, Carrier.SCRIPT, Carrier.STATE_DICT)
 """What does not declare its inputs."""
+_SURELY = 0.25
+"""Share of an output's scale beyond which nobody measures whether rounding may have made it."""
 
 
 def compare_runs(
@@ -35,17 +38,24 @@ def compare_runs(
     """
     for name, chosen in (("baseline", baseline), ("subject", subject)):
         if chosen.runner is None:
-            raise NotPossibleError(f"the {name} cannot be run: {chosen.why_not}", remedy=f"give {chosen.needs}")
-    options = repeatable(options)
-    first_is_subject = options.inputs is None and _is_shapeless(baseline) and not _is_shapeless(subject)
-    order = (
-        [("subject", subject), ("baseline", baseline)]
-        if first_is_subject
-        else [
-            ("baseline", baseline),
-            ("subject", subject),
-        ]
-    )
+            remedy = "" if chosen.needs in chosen.why_not else f"give {chosen.needs}"
+            raise NotPossibleError(f"the {name} cannot be run: {chosen.why_not}", remedy=remedy)
+    try:
+        return _run(baseline, subject, repeatable(options), matching, progress)
+    except MemoryError as error:
+        remedy = "give a smaller --batch-size"
+        raise NotPossibleError(f"memory is short: {error}", remedy=remedy) from error
+    except ModuleNotFoundError as error:
+        known = not_installed(error)
+        if known is None:
+            raise
+        raise NotPossibleError(known.what, remedy=known.remedy) from error
+
+
+def _run(baseline: Chosen, subject: Chosen, options: RunOptions, matching: Matching, progress: Progress) -> ComparedRun:
+    order = [("baseline", baseline), ("subject", subject)]
+    if options.inputs is None and _is_shapeless(baseline) and not _is_shapeless(subject):
+        order.reverse()  # what declares its inputs says what is made
     ran: dict[str, Ran] = {}
     made: Inputs | None = None
     with np.errstate(all="ignore"):
@@ -53,8 +63,9 @@ def compare_runs(
             most = min((side.samples for side in ran.values()), default=1 << 60)
             ran[name], inputs = _ran(name, chosen, made, options, progress, most)
             made = inputs if inputs.synthetic else None
-        rounding_of = _Rounding(baseline, made, ran["baseline"], options, progress)
-        return _compared(ran["baseline"], ran["subject"], inputs, matching, rounding_of)
+        sides = (Measurable("baseline", baseline, ran["baseline"]), Measurable("subject", subject, ran["subject"]))
+        rounding = _Rounding(sides, made, options, progress)
+        return _compared(ran["baseline"], ran["subject"], inputs, matching, rounding)
 
 
 def _is_shapeless(chosen: Chosen) -> bool:
@@ -86,23 +97,29 @@ class _Rounding:
     """Rounding, measured once and only when a difference asks for it."""
 
     def __init__(
-        self, chosen: Chosen, made: Inputs | None, baseline: Ran, options: RunOptions, progress: Progress
+        self, sides: tuple[Measurable, Measurable], made: Inputs | None, options: RunOptions, progress: Progress
     ) -> None:
-        self._given = chosen, made, baseline, options, progress
+        self._sides = sides
+        self._given = made, options, progress
         self._made: tuple[Rounding | None, str] | None = None
 
     def measure(self, dtype: str) -> Rounding | None:
-        if self._made is None:
-            chosen, made, baseline, options, progress = self._given
-            self._made = measured(chosen, made, baseline, dtype, options, progress)
-        return self._made[0]
+        steady = [side for side in self._sides if in_eval(side.ran)[0] is not False]
+        if self._made is None and steady:  # batches of another size would move the others
+            self._made = measured(best_side(steady, dtype), dtype, *self._given)
+        return self.done
+
+    @property
+    def done(self) -> Rounding | None:
+        """What was measured, if it was."""
+        return self._made[0] if self._made is not None else None
 
     @property
     def remarks(self) -> tuple[str, ...]:
         if self._made is None:
             return ()
         rounding, why = self._made
-        return (why,) if rounding is None else (f"rounding was measured: the baseline in {rounding.how}",)
+        return (why,) if rounding is None else (f"rounding was measured: the {rounding.side.name} in {rounding.how}",)
 
 
 def _compared(baseline: Ran, subject: Ran, inputs: Inputs, matching: Matching, rounding: _Rounding) -> ComparedRun:
@@ -113,8 +130,7 @@ def _compared(baseline: Ran, subject: Ran, inputs: Inputs, matching: Matching, r
     outputs = tuple(_output(baseline, subject, pair, dtype, rounding) for pair in together)
     pairs = call_pairs(baseline, subject, matching)
     differ = any(map(beyond, outputs))
-    form = rounding.measure(dtype) if differ and baseline.norms and subject.norms else None
-    found = partings(pairs, dtype, form.norms if form is not None else {})
+    found = partings(pairs, dtype, rounding.done)
     reference, reference_why = in_eval(baseline)
     subject_in_eval, subject_why = in_eval(subject)
     return ComparedRun(
@@ -149,15 +165,17 @@ def _compared(baseline: Ran, subject: Ran, inputs: Inputs, matching: Matching, r
 def _output(baseline: Ran, subject: Ran, pair: Together, dtype: str, rounding: _Rounding) -> OutputPair:
     """Against what rounding is taken to be; where that is exceeded, or wide, against what it is measured to be."""
     found = compared(baseline, subject, pair)
-    wide = epsilon(dtype) > epsilon("float32")
-    if found.shift.exact or found.shift.shapes or not (wide or beyond(found)) or not found.floor:
+    shift, wide = found.shift, dtype in HALVES
+    if shift.exact or shift.shapes or not (wide or beyond(found)) or not found.floor:
         return found
-    if wide and found.shift.epsilons <= LEAST:
-        return compared(baseline, subject, pair, LEAST * epsilon(found.shift.dtype) * found.shift.scale)
-    form = rounding.measure(dtype)
+    least = LEAST * epsilon(shift.dtype) * shift.scale
+    if wide and shift.difference <= least:
+        return compared(baseline, subject, pair, least)
+    form = rounding.measure(dtype) if shift.difference <= _SURELY * shift.scale else None
     if form is None:
         return found
-    return compared(baseline, subject, pair, form.floor(baseline, pair.baseline, found.shift.dtype, found.shift.scale))
+    index = pair.baseline if form.side.name == "baseline" else pair.subject
+    return compared(baseline, subject, pair, form.floor(index, shift.dtype, shift.scale))
 
 
 def beyond(output: OutputPair) -> bool:

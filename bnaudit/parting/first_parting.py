@@ -9,6 +9,7 @@ import numpy as np
 from bnaudit.comparison import Parting
 from bnaudit.parting.norm_maps import differs
 from bnaudit.parting.norm_pairs import Applied, CallPair
+from bnaudit.parting.rounding import Rounding
 from bnaudit.parting.side import Seen
 from bnaudit.shifts import BAND, epsilon
 
@@ -35,11 +36,11 @@ class Entered(NamedTuple):
         return not self.amount <= self.floor
 
 
-def entered(one: Seen, other: Seen, step: float, form: Seen | None = None) -> Entered | None:
+def entered(one: Seen, other: Seen, step: float, rounded: tuple[Seen, Seen] | None = None) -> Entered | None:
     """Of the channel in which it is most beyond rounding; None where one of the two was not watched.
 
-    step: what rounding can do, relative to the size of values. form: the first model in another precision, whose
-    distance is rounding as measured.
+    step: what rounding can do, relative to the size of values. rounded: the call in one model and in that model in
+    another precision, whose distance is rounding as measured.
     """
     moments = _common(one, other)
     if moments is None:
@@ -48,10 +49,9 @@ def entered(one: Seen, other: Seen, step: float, form: Seen | None = None) -> En
     size, unit = _scales(mean, deviation, step)
     apart = _distance(mean, deviation, mean_other, deviation_other)
     rounding = step * size
-    measured = _common(one, form) if form is not None else None
-    if measured is not None:
-        count = len(measured[0])
-        noise = _distance(mean[:count], deviation[:count], measured[2], measured[3])
+    measured = _common(*rounded) if rounded is not None else None
+    if measured is not None and measured[0].shape[1:] == mean.shape[1:]:
+        noise = _distance(*measured)
         if np.isfinite(noise).all():
             rounding = np.maximum(rounding, _ROUNDINGS * noise)
     with np.errstate(all="ignore"):
@@ -99,18 +99,19 @@ def _largest(one: Array, other: Array) -> Array:
     return found
 
 
-def partings(pairs: tuple[CallPair, ...], dtype: str, forms: dict[int, Seen]) -> tuple[Parting, ...]:
+def partings(pairs: tuple[CallPair, ...], dtype: str, rounding: Rounding | None) -> tuple[Parting, ...]:
     """One for every pair of norm calls that were watched, in order of execution.
 
-    dtype: the coarser one of both models. forms: norm calls of the baseline in another precision, by index.
+    dtype: the coarser one of both models. rounding: None: it was not measured.
     """
-    step = BAND * epsilon(dtype) if not forms else _FEWEST * epsilon(dtype)
+    step = (BAND if rounding is None else _FEWEST) * epsilon(dtype)
     found = []
     for pair in pairs:
-        there = entered(pair.baseline.seen, pair.subject.seen, step, forms.get(pair.baseline.seen.call.index))
+        rounded = rounding.of(pair) if rounding is not None else None
+        there = entered(pair.baseline.seen, pair.subject.seen, step, rounded)
         if there is None:
             continue
-        reason = "" if there.parted else differs(pair, max(step, there.floor))
+        reason = "" if there.parted else differs(pair, max(step, there.floor), 2 * epsilon(dtype))
         found.append(
             Parting(
                 layer=pair.subject.name,
@@ -162,7 +163,7 @@ def _own(pairs: tuple[CallPair, ...], before: Parting | None, after: Parting | N
 def _unwatched(pairs: tuple[CallPair, ...], dtype: str) -> str:
     for pair in pairs:
         if pair.baseline.seen.mean is None or pair.subject.seen.mean is None:
-            reason = differs(pair, BAND * epsilon(dtype))
+            reason = differs(pair, BAND * epsilon(dtype), 2 * epsilon(dtype))
             if reason:
                 return f"{_label(pair.subject)} ({reason})"
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -14,17 +15,17 @@ if TYPE_CHECKING:
     Vector: TypeAlias = NDArray[np.float64]
 
 
-def differs(pair: CallPair, limit: float) -> str:
+def differs(pair: CallPair, limit: float, grain: float) -> str:
     """What differs in the layer itself, in words; "" when its outputs for the same input agree within `limit`.
 
-    limit: in standard deviations of the output.
+    limit: in standard deviations of the output. grain: relative rounding of a stored value, in the coarser precision.
     """
     one, other = pair.baseline, pair.subject
     if one.seen.call.uses_batch != other.seen.call.uses_batch and _keeps_statistics(pair):
         return f"the {'subject' if other.seen.call.uses_batch else 'baseline'} normalizes with the batch"
     if not _map_differs(pair, limit):
         return ""
-    return ", ".join(_causes(one, other)) or "its arithmetic"
+    return ", ".join(_causes(one, other, max(_SMALL, grain))) or "its arithmetic"
 
 
 def _keeps_statistics(pair: CallPair) -> bool:
@@ -74,27 +75,42 @@ def _input(side: Applied, mean: Vector, var: Vector) -> tuple[Vector, Vector]:
     return seen.mean.mean(axis=0), np.sqrt(total)
 
 
-def _causes(one: Applied, other: Applied) -> list[str]:
+def _causes(one: Applied, other: Applied, grain: float) -> list[str]:
     found = []
     if one.eps is not None and other.eps is not None and not np.isclose(one.eps, other.eps, rtol=1e-5, atol=0.0):
         found.append(f"epsilon {other.eps:.3g} instead of {one.eps:.3g}")
     mine, theirs = one.statistics, other.statistics
     if mine is not None and theirs is not None and mine[0].shape == theirs[0].shape:
-        deviation = np.sqrt(np.maximum(mine[1] + (one.eps or 0.0), 1e-30))
-        shift = float(np.max(np.abs(theirs[0] - mine[0]) / deviation, initial=0.0))
-        with np.errstate(all="ignore"):
-            ratio = np.maximum(theirs[1] / mine[1], mine[1] / theirs[1])
-        finite = ratio[np.isfinite(ratio)]
-        if shift > _SMALL:
-            found.append(f"its running mean, by up to {shift:.2g} σ")
-        if not np.allclose(theirs[1], mine[1], rtol=_SMALL, atol=0.0):
-            found.append(f"its running variance, by up to {float(finite.max(initial=1.0)):.3g} ×")
+        found += _statistics(mine, theirs, one.eps or 0.0, grain)
     for name, a, b in zip(("gamma", "beta"), one.affine, other.affine, strict=True):
-        if a.shape != b.shape or float(np.max(np.abs(b - a), initial=0.0)) > _SMALL * float(
-            np.max(np.abs(a), initial=0.0)
-        ):
+        if a.shape != b.shape or _differ(a, b, grain):
             found.append(name)
     return found
+
+
+def _statistics(mine: tuple[Vector, Vector], theirs: tuple[Vector, Vector], eps: float, grain: float) -> Iterator[str]:
+    with np.errstate(all="ignore"):
+        shift = np.abs(theirs[0] - mine[0]) / np.sqrt(np.maximum(mine[1] + eps, 1e-30))
+        ratio = np.maximum(theirs[1] / mine[1], mine[1] / theirs[1])
+    if _differ(mine[0], theirs[0], grain):
+        yield f"its running mean{_up_to(shift, ' σ')}"
+    if _differ(mine[1], theirs[1], grain):
+        yield f"its running variance{_up_to(ratio, ' ×')}"
+
+
+def _differ(one: Vector, other: Vector, grain: float) -> bool:
+    """Beyond a rounding of the value, or of the layer's largest: zeros are rarely stored as exactly that."""
+    with np.errstate(all="ignore"):
+        apart = np.abs(other - one) > grain * np.maximum(np.abs(one), 1e-2 * np.max(np.abs(one), initial=0.0))
+    return bool((apart | (np.isfinite(one) != np.isfinite(other))).any())
+
+
+def _up_to(values: Vector, unit: str) -> str:
+    """`, by up to 0.17 σ`; in words where values are no numbers."""
+    finite = values[np.isfinite(values)]
+    if finite.size < values.size:
+        return ", which is not finite"
+    return f", by up to {float(finite.max(initial=0.0)):.3g}{unit}"
 
 
 _SMALL = 1e-4

@@ -1,4 +1,4 @@
-"""Rounding, measured: the baseline once more in another precision, on the inputs on which the two differ.
+"""Rounding, measured: one of the two once more in another precision.
 
 How much rounding grows with depth depends on the model. 64 epsilons of the outputs' scale are enough for nearly all
 in float32; in float16 they are 6 % and in bfloat16 half of it, which would hide real differences.
@@ -6,78 +6,104 @@ in float32; in float16 they are 6 % and in bfloat16 half of it, which would hide
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import numpy as np
+
+from bnaudit.description import Carrier
 from bnaudit.measuring import Chosen, opened
 from bnaudit.parting.inputs import Inputs, open_inputs
+from bnaudit.parting.norm_pairs import CallPair
 from bnaudit.parting.output_pairs import row_differences
 from bnaudit.parting.side import Ran, Seen, run_side
-from bnaudit.progress import Progress
+from bnaudit.progress import Progress, Silent
 from bnaudit.run_options import RunOptions
 from bnaudit.session import NotPossibleError, RunError, Session
 from bnaudit.shifts import BAND, epsilon
 from bnaudit.variation import Variation
 
-ROWS = 32
+ROWS = 16
 """Samples on which it is measured, the first ones: those whose moments were kept."""
 _TIMES = 8.0
 """How many times the largest rounding that was seen counts as rounding: two models round, each in its own order."""
 LEAST = 4.0
 """Epsilons of the outputs' scale that are rounding in any case, in half precision."""
-_HALVES = ("float16", "bfloat16")
+HALVES = ("float16", "bfloat16")
+
+
+class Measurable(NamedTuple):
+    """One side as rounding can be measured on it."""
+
+    name: str
+    """`baseline`, `subject`"""
+    chosen: Chosen
+    ran: Ran
 
 
 class Rounding(NamedTuple):
-    """What the baseline's own rounding moves."""
+    """What one side's own rounding moves."""
 
+    side: Measurable
     form: Ran
-    """The baseline in the other precision, on the first rows."""
+    """That side in the other precision, on the first rows."""
     how: str
     """`float64`, `float16`"""
 
-    @property
-    def norms(self) -> dict[int, Seen]:
-        """Its norm calls by index."""
-        return {seen.call.index: seen for seen in self.form.norms}
+    def of(self, pair: CallPair) -> tuple[Seen, Seen] | None:
+        """The call in that side and in its other form; None where that did not run it."""
+        one = (pair.baseline if self.side.name == "baseline" else pair.subject).seen
+        other = next((seen for seen in self.form.norms if seen.call.index == one.call.index), None)
+        return None if other is None else (one, other)
 
-    def floor(self, baseline: Ran, index: int, dtype: str, scale: float) -> float:
-        """Of one output of the baseline, in its unit; dtype: the coarser of the two models'."""
-        assumed = BAND * epsilon(dtype) * scale
-        if index >= len(self.form.outputs) or not (baseline.with_rows[index] and self.form.with_rows[index]):
+    def floor(self, index: int, dtype: str, scale: float) -> float:
+        """Of the side's output at this place, in its unit; dtype: the coarser of the two models'."""
+        assumed, ran = BAND * epsilon(dtype) * scale, self.side.ran
+        if index >= len(self.form.outputs) or not (ran.with_rows[index] and self.form.with_rows[index]):
             return assumed
         count = len(self.form.outputs[index].values)
-        apart = row_differences(baseline.outputs[index].values[:count], self.form.outputs[index].values)
-        if apart is None or not apart.size or apart.max() == float("inf"):
+        apart = row_differences(ran.outputs[index].values[:count], self.form.outputs[index].values)
+        if apart is None or not apart.size or not np.isfinite(apart).all():
             return assumed
         measured = _TIMES * float(apart.max())
-        if dtype in _HALVES:
-            return max(measured, LEAST * epsilon(dtype) * scale)
-        return max(measured, assumed)
+        return max(measured, LEAST * epsilon(dtype) * scale if dtype in HALVES else assumed)
+
+
+def best_side(sides: Sequence[Measurable], dtype: str) -> Measurable:
+    """The one on which it is measured: the one that can be put into the coarser precision, else one whose float64 form
+    is as fast as it is itself, else the first."""
+    if dtype in HALVES:
+        wide = [side for side in sides if side.ran.dtype not in HALVES]
+        if wide:
+            return wide[0]
+    quick = [side for side in sides if side.ran.carrier is not Carrier.GRAPH]
+    return (quick or list(sides))[0]
 
 
 def measured(
-    chosen: Chosen, inputs: Inputs | None, baseline: Ran, dtype: str, options: RunOptions, progress: Progress
+    side: Measurable, dtype: str, inputs: Inputs | None, options: RunOptions, progress: Progress
 ) -> tuple[Rounding | None, str]:
-    """The baseline in float64, or in the half precision that the other side computes in; None and why it cannot be.
+    """The side in float64, or in the half precision that the other one computes in; None and why it cannot be.
 
     inputs: made ones, to be given again; None: those of the options.
     """
-    rows = min(ROWS, baseline.samples)
-    half = dtype in _HALVES and baseline.dtype != dtype
+    half = dtype if dtype in HALVES and side.ran.dtype not in HALVES else ""
+    name = f"the {side.name} in {half or 'float64'}"
     try:
-        with opened(chosen) as session, _form(session, dtype if half else "") as form:
+        with opened(side.chosen) as session:
             given = inputs or open_inputs(session, options)
-            name = f"the baseline in {dtype if half else 'float64'}"
-            ran = run_side(form, given, options, progress, name, rows, twice=False)
+            few = given._replace(pool=given.pool.take(range(min(ROWS, side.ran.samples))))
+            with _form(session, half, few, options) as form:
+                ran = run_side(form, few, options, progress, name, ROWS, twice=False)
     except (NotPossibleError, RunError) as error:
         return None, f"rounding was not measured: {error.what}"
-    return Rounding(ran, dtype if half else "float64"), ""
+    return Rounding(side, ran, half or "float64"), ""
 
 
 @contextmanager
-def _form(session: Session, half: str) -> Iterator[Session]:
-    entering = session.varied(Variation(dtype=half)) if half else session.double()
-    with entering as form:
+def _form(session: Session, half: str, few: Inputs, options: RunOptions) -> Iterator[Session]:
+    if not half and session.carrier is Carrier.GRAPH:
+        run_side(session, few, options, Silent(), "", 1, twice=False)  # its sizes tell what float64 would cost
+    with session.varied(Variation(dtype=half)) if half else session.double() as form:
         yield form
