@@ -293,3 +293,48 @@ def test_the_shell_completes_commands_rules_and_options(typed: str, offered: str
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}, check=False
     )
     assert offered in done.stdout.split()
+
+
+def test_comparing_two_files_ends_with_what_was_found() -> None:
+    compared = SAMPLES / "compare"
+    equal = bnaudit("compare", compared / "trained.pt", compared / "trained.onnx")
+    assert (equal.returncode, equal.stderr) == (0, "")
+    assert "equal: 2 norm layers, bit for bit" in equal.stdout
+    assert max(map(len, equal.stdout.splitlines())) <= 80 and "\x1b" not in equal.stdout
+    moved = bnaudit("compare", compared / "trained.pt", compared / "stray_forward.pt", "--select", "BN601,BN607")
+    assert moved.returncode == 1 and "BN601 buffers-moved-weights-still" in moved.stdout
+    meant = bnaudit("compare", compared / "trained.pt", compared / "stray_forward.pt", "--intended", "BN601=*")
+    assert meant.returncode == 0 and "(intended)" in meant.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("gone.pt", HEALTHY), 2, "gone.pt does not exist: check the path"),
+        ((HEALTHY, "gone.pt"), 2, "gone.pt does not exist: check the path"),
+        ((HEALTHY, HEALTHY), 2, "state_dict.pt is compared with itself: give two files"),
+        ((HEALTHY, SAMPLES), 2, "sample_models is a folder that is no model: name one model in it"),
+        ((HEALTHY, SAMPLES / "digits.py"), 2, "this is a text file, not a model (digits.py)"),
+        ((HEALTHY, f"{HEALTHY}#ema"), 2, "state_dict.pt has no parts with names (#ema)"),
+        ((HEALTHY,), 2, "there is nothing to compare with: give a second path, or --model"),
+        ((), 2, "there is nothing to compare with: give a path"),
+        ((HEALTHY, FAULTY, "--roundtrip"), 2, "a round trip is of one model: give one path with --roundtrip"),
+        ((HEALTHY, "--roundtrip", "--static"), 2, "a round trip runs the model, and --static runs nothing"),
+        ((HEALTHY, "--roundtrip"), 3, "a state dict holds no code → the model: --model"),
+        ((HEALTHY, FAULTY, "--select", "BN1,BN2", "--ignore", "BN108"), 2, "no rule about two artifacts is selected"),
+        ((HEALTHY, SAMPLES / "controls" / "group_norm.pt"), 1, "mean and variance are in the baseline alone"),
+        ((HEALTHY, SAMPLES / "defects" / "buffers_dropped_at_save.pt"), 1, "running statistics in 3"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_sentence(arguments: tuple[str | Path, ...], code: int, said: str) -> None:
+    done = bnaudit("compare", *arguments, COLUMNS="300")
+    assert done.returncode == code, done.stdout
+    assert said in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_plain_audit_lists_no_rule_about_two_and_says_what_a_chosen_one_needs() -> None:
+    assert "BN60" not in bnaudit("inspect", HEALTHY, "--all-layers").stdout
+    asked = bnaudit("inspect", HEALTHY, "--select", "BN601,BN105")
+    assert "BN601 buffers-moved-weights-still did not run" in asked.stdout
+    assert "bnaudit compare baseline.pt model.pt" in " ".join(asked.stdout.split())

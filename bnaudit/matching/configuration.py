@@ -7,6 +7,7 @@ import math
 from bnaudit.description import CUMULATIVE, Cumulative, Evidence, NormKind, NormLayer
 from bnaudit.matching.signatures import family
 
+_TELLING = frozenset({Evidence.CLASS, Evidence.OPERATOR})
 _SAME = 1e-5
 """Relative; a float32 1e-5 in a graph, 9.9999997e-06, is 1e-5."""
 
@@ -16,7 +17,8 @@ def differing_fields(subject: NormLayer, baseline: NormLayer) -> tuple[str, ...]
     differs = {
         "kind": _kind_differs(subject, baseline),
         "eps": subject.eps is not None and baseline.eps is not None and not same_number(subject.eps, baseline.eps),
-        "tracks_statistics": _unlike(tracking(subject), tracking(baseline)),
+        "tracks_statistics": _unlike(subject.tracks_statistics, baseline.tracks_statistics)
+        or _unlike(holds_statistics(subject), holds_statistics(baseline)),
         "affine": _affine_differs(subject, baseline),
         "momentum": _momentum_differs(subject, baseline),
         "channels": _unlike(subject.channels, baseline.channels),
@@ -24,15 +26,13 @@ def differing_fields(subject: NormLayer, baseline: NormLayer) -> tuple[str, ...]
     return tuple(name for name, is_different in differs.items() if is_different)
 
 
-def tracking(layer: NormLayer) -> bool | None:
-    """Whether it has running statistics: they are stored, or the artifact says so; weights stored alone: it has none.
+def holds_statistics(layer: NormLayer) -> bool | None:
+    """Whether both running statistics are stored; None: no tensor of it is, the artifact does not say.
 
-    A state dict that lost its buffers says nothing of tracking, and still is not what has them.
+    A state dict that lost its buffers, and still has the counter, tracks statistics and has none.
     """
-    if layer.running_mean is not None or layer.running_var is not None:
+    if layer.running_mean is not None and layer.running_var is not None:
         return True
-    if layer.tracks_statistics is not None:
-        return layer.tracks_statistics
     return False if layer.tensors else None
 
 
@@ -64,8 +64,11 @@ def _unlike(one: object, other: object) -> bool:
 
 
 def _kind_differs(subject: NormLayer, baseline: NormLayer) -> bool:
-    """Within batch norm only where both name their class: a state dict and a graph do not tell SyncBatchNorm."""
-    if NormKind.UNKNOWN in (subject.kind, baseline.kind):
+    """Within batch norm only where both name their class: a graph does not tell SyncBatchNorm.
+
+    From tensors alone InstanceNorm with tracking looks like batch norm: such a kind is a guess, and never differs.
+    """
+    if NormKind.UNKNOWN in (subject.kind, baseline.kind) or not {subject.evidence, baseline.evidence} <= _TELLING:
         return False
     by_class = subject.evidence is Evidence.CLASS and baseline.evidence is Evidence.CLASS
     return family(subject.kind) != family(baseline.kind) or (by_class and subject.kind is not baseline.kind)

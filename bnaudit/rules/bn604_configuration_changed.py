@@ -33,6 +33,7 @@ Set what differs where the model is built, and check it after loading:
 ## Limits
 
 - A float32 1e-5 (9.9999997e-06) in a graph is 1e-5. Momentum in a graph or program has no effect and is not compared.
+- A state dict that lacks the buffers that the baseline has counts as one that does not track.
 - A fresh head for other classes has another shape on purpose: set it as intended.
 - An affine part that one side ignores is BN608 where the values are known.
 """
@@ -43,6 +44,7 @@ from collections.abc import Iterator
 
 from bnaudit.comparison import Move, Pair
 from bnaudit.description import Cumulative, NormLayer
+from bnaudit.matching.configuration import holds_statistics
 from bnaudit.matching.signatures import family
 from bnaudit.matching.wording import percent
 from bnaudit.results import Hit, Severity
@@ -72,9 +74,7 @@ def configuration_changed(case: Case) -> Iterator[Hit]:
             matters = any(_matters(name, pair) for name in fields)
             yield Hit(
                 message="; ".join(said),
-                advice="set what the baseline has where the model is built; a new head of another shape: `intended`"
-                if matters
-                else "nothing to do for predictions in eval mode: call model.eval() after loading",
+                advice=_advice(fields, matters, pair),
                 layer=move.layer,
                 part=case.comparison.subject_part.name,
                 value=_value(fields, pair.subject),
@@ -84,12 +84,22 @@ def configuration_changed(case: Case) -> Iterator[Hit]:
             )
 
 
+def _advice(fields: list[str], matters: bool, pair: Pair) -> str:
+    if not matters:
+        return "nothing to do for predictions in eval mode: call model.eval() after loading"
+    if "tracks_statistics" in fields and holds_statistics(pair.subject) is False:
+        return "save the whole state_dict, running statistics too; a norm without them on purpose: `intended`"
+    return "set what the baseline has where the model is built; a new head of another shape: `intended`"
+
+
 def _matters(name: str, pair: Pair) -> bool:
     """Whether predictions in eval mode depend on it."""
     return name != "momentum" and (name != "kind" or family(pair.subject.kind) != family(pair.baseline.kind))
 
 
 def _difference(name: str, pair: Pair, move: Move) -> str:
+    if name == "tracks_statistics" and holds_statistics(pair.subject) != holds_statistics(pair.baseline):
+        return f"mean and variance are in {'the baseline' if holds_statistics(pair.baseline) else 'this model'} alone"
     own, other = _written(name, pair.subject), _written(name, pair.baseline)
     said = f"{_WORDS[name]} {own}, in the baseline {other}"
     if name == "eps" and move.gain_change and move.affine_equal and move.statistics_equal:

@@ -11,7 +11,7 @@ from bnaudit.description import NormLayer
 from bnaudit.printable import printable
 from bnaudit.terminal.amounts import plural
 
-_FIELDS = {"eps": "epsilon"}
+_FIELDS = {"eps": "epsilon", "tracks_statistics": "running statistics"}
 _EQUAL = (FoldCause.EQUAL, FoldCause.HALF_PRECISION)
 
 
@@ -143,19 +143,21 @@ def _unmoved(comparison: Comparison) -> str:
     apart = [f"{_FIELDS.get(field, field.replace('_', ' '))} in {count}" for field, count in configured.most_common()]
     apart += [f"mode in {modes}"] if modes else []
     if apart:
-        return f"the same numbers in {layers}, {_how(moves)}, under another configuration: {', '.join(apart)}"
+        return f"the numbers that both have are equal in {layers}, {_how(moves)}; what differs: {', '.join(apart)}"
     names = ", under other names" if comparison.matching.renames else ""
-    return f"equal: {layers}, {_how(moves)}{names}"
+    told = [move.affine_equal is not None for move in moves], [move.statistics_equal is not None for move in moves]
+    what = "" if any(told[0]) and any(told[1]) else "the weights of " if any(told[0]) else "the statistics of "
+    return f"equal: {what}{layers}, {_how(moves)}{names}"
 
 
 def _all_moved(moves: tuple[Move, ...]) -> str:
     layers = {1: "the one norm layer", 2: "both norm layers"}.get(len(moves), f"all {len(moves)} norm layers")
-    still = {move.affine_equal is not False for move in moves}, {move.statistics_equal is not False for move in moves}
-    if still == ({True}, {False}):
+    equal = {move.affine_equal for move in moves}, {move.statistics_equal for move in moves}
+    if equal == ({True}, {False}):
         return f"statistics moved and weights stood still, in {layers}"
-    if still == ({False}, {True}):
+    if equal == ({False}, {True}):
         return f"weights moved and statistics stood still, in {layers}"
-    if still == ({False}, {False}):
+    if equal == ({False}, {False}):
         return f"everything moved: weights and statistics of {layers}, nothing stood still"
     return f"{layers} moved: {_kinds(moves)}"
 

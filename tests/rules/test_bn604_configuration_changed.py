@@ -36,7 +36,13 @@ def test_a_float32_epsilon_is_the_same() -> None:
     ("subject", "baseline", "words"),
     [
         ({"tracks_statistics": False}, {"tracks_statistics": True}, "tracking of statistics off, in the baseline on"),
-        ({"kind": NormKind.INSTANCE}, {"kind": NormKind.BATCH}, "kind instance, in the baseline batch"),
+        (
+            {"kind": NormKind.INSTANCE, "evidence": Evidence.CLASS},
+            {"kind": NormKind.BATCH, "evidence": Evidence.OPERATOR},
+            "kind instance, in the baseline batch",
+        ),
+        ({"mean": None, "var": None}, {}, "mean and variance are in the baseline alone"),
+        ({}, {"mean": None, "var": None}, "mean and variance are in this model alone"),
         ({"channels": 16}, {"channels": 8}, "channels 16, in the baseline 8"),
     ],
 )
@@ -89,7 +95,8 @@ def test_an_unknown_kind_never_differs() -> None:
     assert against({"kind": NormKind.UNKNOWN}, {"kind": NormKind.INSTANCE}) == []
 
 
-def test_a_state_dict_does_not_tell_sync_batch_norm() -> None:
+def test_a_state_dict_does_not_tell_kinds() -> None:
+    assert against({"kind": NormKind.INSTANCE, "evidence": Evidence.CLASS}, {"kind": NormKind.BATCH}) == []
     assert against({"kind": NormKind.BATCH}, {"kind": NormKind.SYNC_BATCH, "evidence": Evidence.CLASS}) == []
 
 
@@ -106,3 +113,18 @@ def test_a_graph_writes_gamma_1_for_a_norm_without_affine() -> None:
 def test_what_the_graph_fixes_counts_as_its_mode() -> None:
     (hit,) = against({"training": False, "graph_training": True}, {"training": False})
     assert "saved in training mode" in hit.message
+
+
+def test_statistics_that_one_of_the_two_lacks_are_told_also_where_it_says_that_it_tracks() -> None:
+    for missing in ({"mean": None, "var": None}, {"var": None}, {"mean": None, "var": None, "counter": None}):
+        (hit,) = against(missing, {})
+        assert hit.message == "mean and variance are in the baseline alone"
+        assert hit.advice.startswith("save the whole state_dict") and hit.severity is None
+        (hit,) = against({}, missing)
+        assert hit.message == "mean and variance are in this model alone"
+        assert not against(missing, missing)
+
+
+def test_a_layer_of_which_nothing_is_stored_says_nothing_of_statistics() -> None:
+    nothing = {"mean": None, "var": None, "gamma": None, "beta": None, "counter": None, "declared_channels": 8}
+    assert not against(nothing, {})

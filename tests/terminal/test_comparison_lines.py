@@ -82,7 +82,7 @@ def test_another_epsilon_under_the_same_numbers_is_no_equality() -> None:
     eps = [trained("bn1", eps=1e-3), trained("bn2", eps=1e-3)], [trained("bn1", eps=1e-5), trained("bn2", eps=1e-5)]
     audit = compared_audit(part(eps[0]), part(eps[1]))
     (said,) = concluded(audit)
-    assert said == "the same numbers in 2 norm layers, bit for bit, under another configuration: epsilon in 2"
+    assert said == "the numbers that both have are equal in 2 norm layers, bit for bit; what differs: epsilon in 2"
     assert audit.comparison is not None and not is_equal(audit.comparison)
 
 
