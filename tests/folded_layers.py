@@ -16,7 +16,7 @@ from bnaudit.comparison import Folds, LinearLayer
 from bnaudit.description import NormLayer
 from bnaudit.folding import Side, folds
 from bnaudit.folding.causes import judge
-from bnaudit.folding.measuring import weigh
+from bnaudit.folding.measuring import SAME_DIRECTION, weigh, weigh_reordered
 from bnaudit.folding.norm_state import norm_state
 from bnaudit.folding.verdict import Verdict
 from bnaudit.matching import match
@@ -142,6 +142,8 @@ def verdict(case: Net, folded: Folded, *, says: bool = True, **changes: Any) -> 
     own = layer(case.kind, case.weight, case.bias, says=says)
     other = layer(case.kind, folded.weight, folded.bias, says=says)
     weighed, state = weigh(own, other, CHANNELS), norm_state(norm(case, **changes))
+    if weighed is not None and weighed.turned > SAME_DIRECTION:
+        weighed = weigh_reordered(own, other, CHANNELS) or weighed
     assert weighed is not None and state is not None
     return judge(weighed, state)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bnaudit.comparison import LinearLayer
 from bnaudit.errors import UnreadableError
+from bnaudit.folding.permutation import probes
 from bnaudit.folding.rows import Form, by_output, forms, grouped, sizes
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-_PROBES = 8
 _NEAR = 1e-2
 """Median distance of two layers' signatures; unrelated ones are about 1 apart."""
 
@@ -25,7 +25,7 @@ Names = Sequence[tuple[LinearLayer, tuple[str, ...]]]
 
 
 class Counterparts:
-    """Answers for the layers of one side; what is settled by value is remembered."""
+    """Answers for the layers of one side."""
 
     def __init__(self, own: Names, others: Sequence[LinearLayer], other_names: Sequence[str]) -> None:
         self._named: dict[int, LinearLayer] = {}
@@ -47,10 +47,6 @@ class Counterparts:
     def by_name(self, own: LinearLayer) -> bool:
         """Whether the answer has the same name."""
         return self._found.get(id(own)) is self._named.get(id(own)) and id(own) in self._named
-
-    def settle(self, own: LinearLayer, other: LinearLayer) -> None:
-        """Remember that these two are the same."""
-        self._found[id(own)] = other
 
     def alike(self, own: LinearLayer, channels: int) -> LinearLayer | None:
         """The one layer whose rows point where this one's do; None when none or several do. Raises UnreadableError."""
@@ -103,8 +99,7 @@ def _signature(rows: Array) -> Array:
     """Products of the rows' directions with fixed vectors, without sign: the same whatever gain each row has."""
     import numpy as np
 
-    probes = np.random.default_rng(20).standard_normal((rows.shape[1], _PROBES))
-    lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     with np.errstate(all="ignore"):
-        found: Array = abs((rows / np.where(lengths > 0, lengths, 1.0)) @ probes)
+        found: Array = abs(rows @ probes(rows.shape[1])) / np.where(lengths > 0, lengths, 1.0)[:, None]
     return found

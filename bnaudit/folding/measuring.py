@@ -19,6 +19,10 @@ SAME_DIRECTION = 0.3
 """A convolution that was trained on still points about where it did; another one is at right angles (1)."""
 
 
+_PARALLEL = 1e-4
+"""No other way to read the weights is tried."""
+
+
 class Mixing(NamedTuple):
     """How a shift of the input channels reaches the outputs, for a norm that stands before the layer."""
 
@@ -85,15 +89,26 @@ class Weighed(NamedTuple):
 
 
 def weigh(own: LinearLayer, other: LinearLayer, channels: int, *, before: bool = False) -> Weighed | None:
-    """Read both layers and measure them; of two ways to read them the one that fits, be it in another order.
+    """Read both layers and measure them; of two ways to read them the one whose channels point the same way.
 
     None when they do not have so many channels or their sizes differ. Raises UnreadableError.
     """
-    read = [_weigh(own, other, form, before) for form in forms(own, other, channels, before=before)]
-    found = sorted((each for each in read if each is not None), key=lambda each: each.turned)
-    if len(found) > 1 and found[0].turned > SAME_DIRECTION:
-        return next((each for each in found if row_order(*rows_of(each)) is not None), found[0])
-    return found[0] if found else None
+    found = []
+    for form in forms(own, other, channels, before=before):
+        weighed = _weigh(own, other, form, before)
+        if weighed is not None and weighed.turned < _PARALLEL:
+            return weighed
+        found.append(weighed)
+    return min((each for each in found if each is not None), key=lambda each: each.turned, default=None)
+
+
+def weigh_reordered(own: LinearLayer, other: LinearLayer, channels: int) -> Weighed | None:
+    """The way to read both layers in which their channels are the same ones in another order; None: there is none.
+
+    Raises UnreadableError.
+    """
+    read = (_weigh(own, other, form, False) for form in forms(own, other, channels))
+    return next((each for each in read if each is not None and row_order(*rows_of(each)) is not None), None)
 
 
 def rows_of(weighed: Weighed) -> tuple[Array, Array]:
@@ -134,17 +149,15 @@ def _weigh(own: LinearLayer, other: LinearLayer, form: Form, before: bool) -> We
 
 
 def _compare(weight: Array, folded: Array) -> tuple[Array, Array, Array, Array]:
-    """Rows are scaled to a largest entry of 1 first: squares of tiny weights would be 0."""
+    """Squares of what float32 holds are above 1e-90: nothing is lost before it is 0 in the file."""
     import numpy as np
 
-    scale, folded_scale = abs(weight).max(axis=1), abs(folded).max(axis=1)
-    one = weight / np.where(scale > 0, scale, 1.0)[:, None]
-    two = folded / np.where(folded_scale > 0, folded_scale, 1.0)[:, None]
-    square = (one * one).sum(axis=1)
-    ratio = np.where(square > 0, (one * two).sum(axis=1) / np.where(square > 0, square, 1.0), 0.0)
-    stray = np.sqrt(((two - ratio[:, None] * one) ** 2).sum(axis=1)) * folded_scale
-    gain = ratio * folded_scale / np.where(scale > 0, scale, 1.0)
-    return gain, stray, np.sqrt(square) * scale, np.sqrt((two * two).sum(axis=1)) * folded_scale
+    square = np.einsum("ij,ij->i", weight, weight)
+    gain = np.where(square > 0, np.einsum("ij,ij->i", weight, folded) / np.where(square > 0, square, 1.0), 0.0)
+    rest = weight * gain[:, None]
+    rest -= folded
+    stray = np.sqrt(np.einsum("ij,ij->i", rest, rest))
+    return gain, stray, np.sqrt(square), np.sqrt(np.einsum("ij,ij->i", folded, folded))
 
 
 def _mixed(matrix: Array, shift: Array) -> Array:

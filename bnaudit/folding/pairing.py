@@ -10,7 +10,7 @@ from bnaudit.description import NormLayer
 from bnaudit.errors import UnreadableError
 from bnaudit.folding.causes import is_equal
 from bnaudit.folding.counterparts import Counterparts
-from bnaudit.folding.measuring import SAME_DIRECTION, Weighed, weigh
+from bnaudit.folding.measuring import SAME_DIRECTION, Weighed, weigh, weigh_reordered
 from bnaudit.folding.norm_state import NormState
 
 
@@ -120,9 +120,8 @@ class Finder:
             alike = self._counterparts.alike(own, channels)
             better = weigh(own, alike, channels) if alike is not None else None
             if better is not None and better.turned < SAME_DIRECTION:
-                self._counterparts.settle(own, better.other)
                 return better
-            return found
+            return (weigh_reordered(own, other, channels) if other is not None else None) or found
         except UnreadableError as error:
             self.unread[own.name] = str(error)
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,12 +23,20 @@ def row_order(weight: Array, folded: Array) -> NDArray[np.intp] | None:
     None when there is no such order, it is the identity, or rows are too alike to tell. Rows are compared by their
     products with a few fixed vectors.
     """
-    import numpy as np
 
     if not 1 < len(weight) <= _MOST or weight.shape[1] < 2:
         return None
-    probes = np.random.default_rng(20).standard_normal((weight.shape[1], _PROBES)) / weight.shape[1] ** 0.5
-    return order(abs(_directions(weight) @ probes), abs(_directions(folded) @ probes), _NEAR / weight.shape[1] ** 0.5)
+    vectors = probes(weight.shape[1]) / weight.shape[1] ** 0.5
+    near = _NEAR / weight.shape[1] ** 0.5
+    return order(abs(_directions(weight) @ vectors), abs(_directions(folded) @ vectors), near)
+
+
+@lru_cache(maxsize=8)
+def probes(length: int) -> Array:
+    """Fixed vectors to multiply rows of this length with, (length, 8)."""
+    import numpy as np
+
+    return np.random.default_rng(20).standard_normal((length, _PROBES))
 
 
 def order(points: Array, moved: Array, near: Array | float) -> NDArray[np.intp] | None:
@@ -59,6 +68,6 @@ def order(points: Array, moved: Array, near: Array | float) -> NDArray[np.intp] 
 def _directions(rows: Array) -> Array:
     import numpy as np
 
-    lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
-    directions: Array = rows / np.where(lengths > 0, lengths, 1.0)
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    directions: Array = rows / np.where(lengths > 0, lengths, 1.0)[:, None]
     return directions
