@@ -55,9 +55,9 @@ def half_precision(array: NDArray[Any]) -> tuple[str, ...]:
     values = np.unique(values[np.isfinite(values) & (values != 0) & (values != 1)])
     if len(values) < 8:
         return ()
+    if not (values.view(np.uint32) & 0xFFFF).any():
+        return ("every score is a bfloat16 number: give --precision bf16 if the model computed in it",)
     with np.errstate(over="ignore"):
         if (values.astype(np.float16).astype(np.float32) == values).all():
             return ("every score is a float16 number: give --precision fp16 if the model computed in it",)
-    if not (values.view(np.uint32) & 0xFFFF).any():
-        return ("every score is a bfloat16 number: give --precision bf16 if the model computed in it",)
     return ()

@@ -179,7 +179,8 @@ def _kept(values: NDArray[np.float64], table: Table, remarks: list[str]) -> NDAr
     if not kept.any():
         raise UnreadableError("no row has a score", where=table.name, remedy="write at least one number")
     if not kept.all():
-        remarks.append(f"{int((~kept).sum())} rows without a score are left out")
+        count = int((~kept).sum())
+        remarks.append(f"{count} row{'s' if count > 1 else ''} without a score {'are' if count > 1 else 'is'} left out")
     return kept
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from math import isfinite
 
 from bnaudit.observed.tables import Table, Written
 
@@ -52,6 +51,7 @@ class Digits:
         self.decimals: list[int] = []
         self.significant: list[int] = []
         self.steps: list[float] = []
+        self._zeros = 0
 
     def add(self, cell: object) -> None:
         """Note one cell; numbers of arrays and integers of JSON say nothing of how they were written."""
@@ -65,7 +65,8 @@ class Digits:
         decimals = len(fraction) - int(exponent or 0)
         digits = (whole + fraction).lstrip("0")
         if not digits:
-            return  # a zero fits every step
+            self._zeros = max(self._zeros, min(decimals, _FINEST_FIXED))
+            return  # it fits every step
         self.decimals.append(max(decimals, 0))
         self.significant.append(len(digits))
         self.steps.append(10.0 ** -max(decimals, -300))
@@ -77,7 +78,7 @@ class Digits:
         Significant digits: the place moves with the size; the root mean square of the steps stands for them.
         """
         if not self.decimals:
-            return None
+            return 10.0**-self._zeros if self._zeros else None
         finest = max(self.decimals)
         longest = max(self.significant)
         if _share(self.decimals, finest) >= _MOST and finest <= _FINEST_FIXED:
@@ -97,8 +98,3 @@ _FEW = 4
 
 def _share(counts: Sequence[int], value: int) -> float:
     return sum(count == value for count in counts) / len(counts)
-
-
-def finite(values: Sequence[float]) -> list[float]:
-    """Without NaN and infinities."""
-    return [value for value in values if isfinite(value)]
