@@ -22,6 +22,8 @@ Key = Callable[[NormLayer], str]
 def match(subject: Part, baseline: Part) -> Matching:
     """The layers of both, paired; strongest evidence first, each layer at most once.
 
+    A layer that a graph calls several times is one: its first node.
+
     1. The same name, prefixes of wrappers apart: the layer's own, or that of its stored tensors. Layers of the same
        name are one layer whatever their shapes.
     2. The same name after one rule of renaming that at least two layers have in common.
@@ -37,7 +39,8 @@ class _Matcher:
         self.subject, self.baseline = subject, baseline
         self.partner: dict[int, tuple[int, PairedBy]] = {}
         """Place in the baseline → place in the subject."""
-        self.taken: set[int] = set()
+        self.taken = _repeated(subject)
+        self.skipped = _repeated(baseline)
 
     def matched(self) -> Matching:
         self._by_names()
@@ -60,7 +63,11 @@ class _Matcher:
 
     @property
     def _theirs(self) -> list[tuple[int, NormLayer]]:
-        return [(place, layer) for place, layer in enumerate(self.baseline) if place not in self.partner]
+        return [
+            (place, layer)
+            for place, layer in enumerate(self.baseline)
+            if place not in self.partner and place not in self.skipped
+        ]
 
     def _pair(self, place: int, other: int, by: PairedBy) -> None:
         if place not in self.taken and other not in self.partner:
@@ -135,6 +142,26 @@ class _Matcher:
 def _shape(place: int, layer: NormLayer, sign: int = 1) -> Signature | int:
     """The signature; where the channels are unknown something that equals nothing on the other side."""
     return signature(layer) or sign * (place + 1)
+
+
+def _repeated(layers: Sequence[NormLayer]) -> set[int]:
+    """Places of layers whose tensors are all those of an earlier one: a graph has a node for each call of a layer."""
+    seen: dict[tuple[str, ...], NormLayer] = {}
+    found = set()
+    for place, layer in enumerate(layers):
+        names = tuple(tensor.name for tensor in layer.tensors)
+        if names and _is_same(seen.setdefault(names, layer), layer):
+            found.add(place)
+    return found
+
+
+def _is_same(first: NormLayer, layer: NormLayer) -> bool:
+    """Whether another layer has equal tensors, those of the same names."""
+    pairs = [(one.values, other.values) for one, other in zip(first.tensors, layer.tensors, strict=True)]
+    return first is not layer and all(
+        one is other or (one is not None and other is not None and one.tobytes() == other.tobytes())
+        for one, other in pairs
+    )
 
 
 def _by(key: Key, layers: Iterable[tuple[int, NormLayer]]) -> dict[str, list[int]]:

@@ -16,12 +16,14 @@ def counter_change(move: Move) -> float | None:
 
 
 def moved_statistics(move: Move) -> str:
-    """`mean by 0.73 sd, variance × 1.40, counter +2`; what is not known is left out."""
+    """`mean by 0.73 sd, variance by a factor of 1.4, gain by up to 12 %, counter by +2`, as far as known."""
     said = []
     if move.mean_shift is not None:
         said.append(f"mean by {move.mean_shift:.3g} sd")
     if move.var_ratio is not None:
         said.append(f"variance by a factor of {move.var_ratio:.3g}")
+    if move.gain_change is not None:
+        said.append(f"gain by up to {percent(move.gain_change)}")
     change = counter_change(move)
     if change:
         said.append(f"counter by {change:+,.10g}")

@@ -8,7 +8,8 @@ difference of the batch counters. Some causes have a name:
 
 - the counter grew by 1 or 2: a stray forward in training mode, before saving or at export;
 - the statistics are the initial 0 and 1 again: the buffers were lost on the way;
-- mean and variance changed places in a conversion.
+- mean and variance changed places in a conversion, or the variance has an epsilon in it in every channel;
+- values are not finite any more.
 
 ## Why it matters
 
@@ -52,6 +53,7 @@ Where the statistics were measured anew on purpose (`update_bn`, precise batch n
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from bnaudit.comparison import Move, Pair
 from bnaudit.description import NormLayer
@@ -60,11 +62,19 @@ from bnaudit.matching.wording import counter_change, moved_statistics, rounded
 from bnaudit.results import Confidence, Hit, Severity
 from bnaudit.rules import Case, rule
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
 _ADVICE = (
     "take the baseline's statistics, and keep these norms in eval mode; if measured anew on purpose, set `intended`"
 )
 _STRAY = 2
 """Most batches that count as stray."""
+_EPSILONS = (1e-8, 1e-2)
+_FLOAT32 = 2.0**-23
 
 
 @rule(id="BN601", severity=Severity.ERROR, needs=("baseline",), yields_to=("BN608",))
@@ -97,6 +107,10 @@ def _cause(pair: Pair, move: Move) -> str:
         return "; they are the initial 0 and 1: buffers were lost"
     if _are_swapped(pair.subject, pair.baseline):
         return "; mean and variance changed places"
+    if (broken := _broken(pair.subject) - _broken(pair.baseline)) > 0:
+        return f"; {broken:,} value{'s are' if broken > 1 else ' is'} not finite any more"
+    if (constant := _added(pair.subject, pair.baseline)) is not None:
+        return f"; the variance has {constant:+.3g} in every channel: an epsilon"
     change = counter_change(move)
     if change is not None and 1 <= change <= _STRAY:
         return "; a stray forward in training mode" if change == 1 else "; stray forwards in training mode"
@@ -104,11 +118,29 @@ def _cause(pair: Pair, move: Move) -> str:
 
 
 def _are_swapped(subject: NormLayer, baseline: NormLayer) -> bool:
-    pairs = ((subject.mean, baseline.var), (subject.var, baseline.mean))
-    return all(
-        one is not None and other is not None and one.shape == other.shape and bool((one == other).all())
-        for one, other in pairs
-    )
+    return _is_same(subject.mean, baseline.var) and _is_same(subject.var, baseline.mean)
+
+
+def _broken(layer: NormLayer) -> int:
+    """How many values of mean and variance are NaN or infinite."""
+    known = [values for values in (layer.mean, layer.var) if values is not None]
+    return sum(int((values - values != 0.0).sum()) for values in known)
+
+
+def _added(subject: NormLayer, baseline: NormLayer) -> float | None:
+    """The constant of an epsilon's size that all variances differ by, with equal means; None: no such one."""
+    one, other = subject.var, baseline.var
+    if one is None or other is None or one.shape != other.shape or not _is_same(subject.mean, baseline.mean):
+        return None
+    change = one - other
+    constant = float(change.mean())
+    spread = abs(change - constant)
+    small = bool((spread <= 0.01 * abs(constant) + _FLOAT32 * abs(other)).all())
+    return constant if small and change.size > 1 and _EPSILONS[0] <= abs(constant) <= _EPSILONS[1] else None
+
+
+def _is_same(one: Array | None, other: Array | None) -> bool:
+    return one is not None and other is not None and one.shape == other.shape and bool((one == other).all())
 
 
 def _is_plain(layer: NormLayer) -> bool:

@@ -3,7 +3,8 @@
 ## What it finds
 
 - Norm layers of the baseline that have no counterpart in the subject, and the reverse, after pairing by name, by a
-  common renaming, by order and shape, and by values.
+  common renaming, by order and shape, and by values. A warning where the one that lacks it is a graph or program:
+  exporters leave out what the forward does not use.
 - Layers that do have one under another name, with the renaming that makes all names equal: an error between two
   artifacts that are loaded by name, a note where one is a graph or program, which carries its own code.
 
@@ -35,7 +36,8 @@ Layers that are really missing: save and load the whole state dict, or set what 
 
 ## Limits
 
-- Norms that were folded into convolutions are not missing (BN605 checks the fold).
+- Norms that were folded into convolutions are not missing (BN605 checks the fold). Nor are LayerNorm, GroupNorm and
+  the like: a state dict does not tell them from other parameters.
 - A renaming is a proposal from names, shapes and values; nothing is renamed.
 - Layers of the same name are taken for the same layer, whatever their shapes are (BN604).
 """
@@ -45,12 +47,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bnaudit.comparison import Comparison, PairedBy, Rename
-from bnaudit.description import NormLayer
+from bnaudit.description import NormLayer, Part
 from bnaudit.printable import printable
-from bnaudit.results import Hit, Severity
+from bnaudit.results import Confidence, Hit, Severity
 from bnaudit.rules import Case, rule
 
-_MISSING = "give both the same layers; load with strict=True, which names what is missing"
+_MISSING = "give both the same layers, and load with strict=True; what was left out on purpose: `intended`"
+_UNUSED = "exporters leave out what the forward does not use (an auxiliary head): if that is it, set `intended`"
 _MOST_NAMED = 4
 """Renamings that a message writes out."""
 
@@ -61,32 +64,39 @@ def layers_missing_or_renamed(case: Case) -> Iterator[Hit]:
     if case.comparison is None:
         return
     comparison = case.comparison
-    gone = [layer for layer in comparison.matching.only_baseline if not _was_folded(comparison, layer, "subject")]
-    added = [layer for layer in comparison.matching.only_subject if not _was_folded(comparison, layer, "baseline")]
-    if comparison.matching.pairs or not (gone or added):
-        yield from _missing(comparison, gone, "in the baseline, not here")
-        yield from _missing(comparison, added, "here, not in the baseline")
+    matching = comparison.matching
+    gone = [layer for layer in matching.only_baseline if _is_missing(comparison, layer, "subject")]
+    added = [layer for layer in matching.only_subject if _is_missing(comparison, layer, "baseline")]
+    if matching.pairs or not (gone or added):
+        yield from _missing(comparison, gone, "in the baseline, not here", comparison.subject_part)
+        yield from _missing(comparison, added, "here, not in the baseline", comparison.baseline_part)
         yield from _renamed(comparison)
     else:
         yield _strangers(comparison, len(gone), len(added))
 
 
-def _was_folded(comparison: Comparison, layer: NormLayer, side: str) -> bool:
-    """Whether the side that lacks the layer has it in a convolution."""
+def _is_missing(comparison: Comparison, layer: NormLayer, side: str) -> bool:
+    """Whether the side lacks the layer, and does not have it in a convolution.
+
+    Norms without statistics that are no batch norms are not told by every format, and lack nothing.
+    """
+    if not layer.kind.is_batch and layer.running_mean is None and layer.running_var is None:
+        return False
     if comparison.folds is not None and comparison.folds.folded == side:
-        return layer.name in {fold.layer for fold in comparison.folds.folds} | set(comparison.folds.unfound)
+        return layer.name not in {fold.layer for fold in comparison.folds.folds} | set(comparison.folds.unfound)
     lacking = comparison.subject_part if side == "subject" else comparison.baseline_part
-    return bool(lacking.folded) and not lacking.layers
+    return not lacking.folded or bool(lacking.layers)
 
 
-def _missing(comparison: Comparison, layers: list[NormLayer], where: str) -> Iterator[Hit]:
+def _missing(comparison: Comparison, layers: list[NormLayer], where: str, lacking: Part) -> Iterator[Hit]:
     for layer in layers:
         channels = f" of {layer.channels:,} channels" if layer.channels is not None else ""
         yield Hit(
             message=f"a {layer.kind.value} norm{channels} {where}",
-            advice=_MISSING,
+            advice=_UNUSED if lacking.carrier.has_code else _MISSING,
             layer=layer.name,
             part=comparison.subject_part.name,
+            confidence=Confidence.MEDIUM if lacking.carrier.has_code else Confidence.HIGH,
         )
 
 

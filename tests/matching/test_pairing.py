@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from bnaudit.comparison import Matching, PairedBy, Rename
 from bnaudit.description import NormKind, NormLayer
 from bnaudit.matching import match, renamed
+from bnaudit.records import replace
 
 NAMES = ("bn1", *(f"layer{i}.{j}.bn{k}" for i in range(1, 4) for j in range(2) for k in (1, 2)))
 CHANNELS = tuple(8 + 4 * (at % 3) for at in range(len(NAMES)))
@@ -69,6 +70,15 @@ def test_the_same_name_and_another_shape_is_a_pair() -> None:
 def test_layers_of_one_name_are_paired_in_turn() -> None:
     found = matched([trained("bn", seed=1), trained("bn", seed=2)], [trained("bn", seed=3)])
     assert len(found.pairs) == len(found.only_subject) == 1
+
+
+def test_a_layer_that_a_graph_calls_twice_is_one() -> None:
+    head = trained("head", seed=1)
+    again = replace(head, name="head_1")
+    found = matched([trained("bn1"), head, again], [trained("bn1"), trained("head")])
+    assert names(found) == [("bn1", "bn1"), ("head", "head")]
+    assert not found.only_subject
+    assert not matched([trained("bn1")], [trained("bn1"), head, again]).only_baseline[1:]
 
 
 def test_a_graph_shares_the_names_of_its_tensors() -> None:

@@ -91,6 +91,16 @@ def test_a_swap_is_named() -> None:
     assert "mean and variance changed places" in hit.message
 
 
+def test_an_epsilon_in_the_variance_is_named() -> None:
+    var = np.float32(np.array(trained().var) + 1e-5).astype(float)
+    (hit,) = run(part([trained(var=var)]), part([trained()]))
+    assert "the variance has +1e-05 in every channel: an epsilon" in hit.message
+    (hit,) = run(part([trained(var=np.array(trained().var) + 0.1)]), part([trained()]))
+    assert "epsilon" not in hit.message
+    (hit,) = run(part([trained(var=np.array(trained().var) * 1.00001)]), part([trained()]))
+    assert "epsilon" not in hit.message
+
+
 def test_weights_as_built_are_weaker_evidence() -> None:
     plain = {"gamma": np.ones(8), "beta": np.zeros(8)}
     (hit,) = run(part([trained(mean=np.zeros(8), **plain)]), part([trained(**plain)]))
@@ -110,6 +120,7 @@ def test_broken_values_are_told_without_a_warning() -> None:
     nan[0] = np.nan
     (hit,) = run(part([trained(mean=nan)]), part([trained()]))
     assert hit.value == 0.0
+    assert hit.message.endswith("; 1 value is not finite any more")
     assert run(part([trained(mean=nan)]), part([trained(mean=nan)])) == []
 
 

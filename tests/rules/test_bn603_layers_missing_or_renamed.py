@@ -2,12 +2,13 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
 from builders import part
 from compared import compared_hits, trained
 
 from bnaudit.comparison import Fold, FoldCause, Folds
-from bnaudit.description import Carrier, NormLayer
-from bnaudit.results import Severity
+from bnaudit.description import Carrier, NormKind, NormLayer
+from bnaudit.results import Confidence, Severity
 
 run = partial(compared_hits, "bn603_layers_missing_or_renamed")
 NAMES = ("bn1", "layer1.0.bn1", "layer1.0.bn2", "layer2.0.bn1")
@@ -22,6 +23,21 @@ def test_a_missing_layer_is_found_on_either_side() -> None:
     assert (hit.layer, hit.message) == ("layer2.0.bn1", "a batch norm of 7 channels in the baseline, not here")
     (hit,) = run(part(layers()), part(layers("", "layer2.0.bn1")))
     assert (hit.layer, hit.message) == ("layer2.0.bn1", "a batch norm of 7 channels here, not in the baseline")
+
+
+def test_a_graph_may_leave_out_what_is_not_used() -> None:
+    (hit,) = run(part(layers("", "layer2.0.bn1"), carrier=Carrier.GRAPH), part(layers()))
+    assert hit.confidence is Confidence.MEDIUM and "auxiliary head" in hit.advice
+    (hit,) = run(part(layers(), carrier=Carrier.GRAPH), part(layers("", "layer2.0.bn1")))
+    assert hit.confidence is Confidence.HIGH, "the graph uses what the state dict lacks"
+
+
+@pytest.mark.parametrize("kind", [NormKind.LAYER, NormKind.GROUP, NormKind.RMS, NormKind.INSTANCE, NormKind.UNKNOWN])
+def test_norms_that_not_every_format_tells_are_not_missing(kind: NormKind) -> None:
+    norm = trained("norm1", 16, kind=kind, mean=None, var=None, counter=None)
+    for one, other in (([*layers(), norm], layers()), ([norm], [])):
+        assert run(part(one), part(other)) == []
+        assert run(part(other), part(one)) == []
 
 
 def test_a_prefix_is_proposed() -> None:
