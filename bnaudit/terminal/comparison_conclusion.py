@@ -28,8 +28,10 @@ def conclusion(comparison: Comparison) -> tuple[str, ...]:
     """The result first, then what else differs as a whole."""
     if comparison.round_trip is not None:
         return (_round_trip(comparison.round_trip),)
-    said = [_norms(comparison)]
-    for more in (_folded, _unpaired, _reshaped, _outputs):
+    unpaired = _unpaired(comparison)
+    foreign = len(lacking(comparison)) + len(surplus(comparison)) > len(comparison.moves)
+    said = [*unpaired, _norms(comparison)] if foreign else [_norms(comparison), *unpaired]
+    for more in (_folded, _reshaped, _outputs):
         said += more(comparison)
     return tuple(filter(None, said))
 
@@ -110,7 +112,7 @@ def _norms(comparison: Comparison) -> str:
     if not moved:
         return _unmoved(comparison)
     if len(moved) == len(moves):
-        return _all_moved(moves)
+        return _all_moved(moves, is_all=not (lacking(comparison) or surplus(comparison)))
     still = [move for move in moves if not _moved(move)]
     return f"{len(moved)} of {plural(len(moves), 'norm layer')} moved: {_kinds(moved)}; {_stand(still)}"
 
@@ -150,13 +152,16 @@ def _unmoved(comparison: Comparison) -> str:
     return f"equal: {what}{layers}, {_how(moves)}{names}"
 
 
-def _all_moved(moves: tuple[Move, ...]) -> str:
+def _all_moved(moves: tuple[Move, ...], is_all: bool) -> str:
     layers = {1: "the one norm layer", 2: "both norm layers"}.get(len(moves), f"all {len(moves)} norm layers")
+    layers = layers if is_all else f"{layers} that both have"
     equal = {move.affine_equal for move in moves}, {move.statistics_equal for move in moves}
     if equal == ({True}, {False}):
         return f"statistics moved and weights stood still, in {layers}"
     if equal == ({False}, {True}):
         return f"weights moved and statistics stood still, in {layers}"
+    if equal == ({False}, {False}) and not is_all:
+        return f"weights and statistics moved in {layers}"
     if equal == ({False}, {False}):
         return f"everything moved: weights and statistics of {layers}, nothing stood still"
     return f"{layers} moved: {_kinds(moves)}"

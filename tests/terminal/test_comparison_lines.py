@@ -170,3 +170,11 @@ def test_a_graph_without_norms_and_folds_says_that_nothing_was_compared() -> Non
         "nothing could be compared: the subject holds no norm layer, and none was found folded"
     )
     assert audit.exit_code in (1, 3)
+
+
+def test_models_that_have_little_in_common_are_said_to_first() -> None:
+    audit = compared_audit(part(MOVED[:1]), part(LAYERS))
+    assert concluded(audit) == (
+        "11 norm layers only in the baseline",
+        "weights and statistics moved in the one norm layer that both have",
+    )
