@@ -26,6 +26,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python tests/bench/bulk.py
 	$(BIN)/python tests/bench/measured.py
 	$(BIN)/python tests/bench/watching.py
+	$(BIN)/python tests/bench/triage.py
 
 samples: $(VENV)/.dev
 	$(BIN)/python sample_models/make.py
