@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -284,6 +286,10 @@ def test_wrong_calls_say_what_to_give() -> None:
         bnaudit.compare(STATE, 7)
     with pytest.raises(UsageError, match="a path is empty"):
         bnaudit.compare(STATE, "")
+    with pytest.raises(UsageError, match=r"each of two has its own part \(part ema\): write file.pt#ema"):
+        bnaudit.compare(STATE, KEPT, part="ema")
+    with pytest.raises(UsageError, match="no verdicts that could be required: bnaudit gate has them"):
+        bnaudit.compare(STATE, KEPT, require="all")
 
 
 def test_a_run_that_was_asked_for_and_fails_exits_2() -> None:
@@ -291,3 +297,17 @@ def test_a_run_that_was_asked_for_and_fails_exits_2() -> None:
     report = bnaudit.compare(KEPT, FOLDED, settings)
     assert report.exit_code() == 2 and report.audits[0].run_failed
     assert said(report).startswith("equal after folding")
+
+
+def test_a_static_comparison_imports_no_framework_and_no_typer() -> None:
+    code = (
+        "import sys; sys.argv = ['bnaudit', 'compare', *sys.argv[1:]]\n"
+        "from bnaudit.__main__ import main\n"
+        "try: main()\n"
+        "finally: print(sorted({m.split('.')[0] for m in sys.modules} & set('torch onnx onnxruntime typer'.split())))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(STATE), str(FOLDED)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and "equal after folding" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -46,6 +46,7 @@ def compare(
     Raises UsageError for a part or an option that does not exist, TypeError for an unknown option.
     """
     settings = with_options(Settings() if settings is None else settings, options, "compare")
+    _check(settings)
     chosen = rules_on_two(settings, roundtrip)
     progress = progress or Silent()
     report = partial(Report, version=__version__, rules=MappingProxyType({rule.id: rule.name for rule in chosen}))
@@ -57,6 +58,15 @@ def compare(
     else:
         shown = two_artifacts(sides[0], sides[1], settings, progress)
     return report(audits=(concluded(shown, settings, chosen),))
+
+
+def _check(settings: Settings) -> None:
+    """Raises UsageError for what is of one artifact alone."""
+    if settings.require:
+        raise UsageError("a comparison has no verdicts that could be required", remedy="bnaudit gate has them")
+    if settings.run.part:
+        what = "each of two has its own part"
+        raise UsageError(what, where=f"part {settings.run.part}", remedy=f"write file.pt#{settings.run.part}")
 
 
 def _given(baseline: object, subject: object, settings: Settings, roundtrip: bool) -> list[object]:
