@@ -159,7 +159,7 @@ def _supported(patterns: Patterns, out: set[str]) -> tuple[list[str], list[str]]
     """Causes whose own pattern is there."""
     found, why = list[str](), list[str]()
     in_time, common, size = patterns.in_time, patterns.common, patterns.size
-    if in_time is not None and in_time <= LIKELY / 2:
+    if in_time is not None and in_time <= SURE:
         found.append(HISTORY)
         why.append(wording.lasting(patterns.growth, patterns.lasting))
     if COMPANIONS in out:
