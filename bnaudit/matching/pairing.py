@@ -87,7 +87,8 @@ class _Matcher:
             if alone and (not name or len(places) > 1 or len(across) > 1):
                 continue
             for place, other in zip(places, across, strict=False):
-                if not is_counted(name) or signature(self.subject[place]) == signature(self.baseline[other]):
+                one, two = self.subject[place], self.baseline[other]
+                if one.channels == two.channels or not (is_counted(one) or is_counted(two)):
                     self._pair(place, other, PairedBy.NAME)
 
     def _by_renames(self) -> None:
@@ -182,8 +183,8 @@ def _named(layers: Iterable[tuple[int, NormLayer]]) -> dict[str, int]:
 
 
 def _rename_from(layer: NormLayer) -> str:
-    """Its name; that of its tensors where an exporter counted; "" where both are counted."""
-    return next((name for name in (plain_name(layer.name), stored_name(layer)) if not is_counted(name)), "")
+    """Its name; that of its tensors where an exporter counted; "" where both say nothing."""
+    return stored_name(layer) if is_counted(layer) else plain_name(layer.name)
 
 
 def _renames(pairs: Iterable[Pair]) -> tuple[Rename, ...]:

@@ -47,7 +47,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bnaudit.comparison import Comparison, PairedBy, Rename
-from bnaudit.description import NormLayer, Part
+from bnaudit.description import NormKind, NormLayer, Part
 from bnaudit.printable import printable
 from bnaudit.results import Confidence, Hit, Severity
 from bnaudit.rules import Case, rule
@@ -92,7 +92,7 @@ def _missing(comparison: Comparison, layers: list[NormLayer], where: str, lackin
     for layer in layers:
         channels = f" of {layer.channels:,} channels" if layer.channels is not None else ""
         yield Hit(
-            message=f"a {layer.kind.value} norm{channels} {where}",
+            message=f"{'an' if layer.kind is NormKind.INSTANCE else 'a'} {layer.kind.value} norm{channels} {where}",
             advice=_UNUSED if lacking.carrier.has_code else _MISSING,
             layer=layer.name,
             part=comparison.subject_part.name,

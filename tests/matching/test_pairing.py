@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bnaudit.comparison import Matching, PairedBy, Rename
-from bnaudit.description import NormKind, NormLayer
+from bnaudit.description import Evidence, NormKind, NormLayer
 from bnaudit.matching import match, renamed
 from bnaudit.records import replace
 
@@ -102,6 +102,14 @@ def test_names_that_were_counted_say_nothing() -> None:
     subject = [trained("BatchNormalization_0", 4), trained("BatchNormalization_1", 8)]
     baseline = [trained("BatchNormalization_0", 8, seed=3), trained("BatchNormalization_1", 4, seed=4)]
     assert not any(pair.subject.channels != pair.baseline.channels for pair in matched(subject, baseline).pairs)
+
+
+def test_numbers_are_names_in_a_sequential() -> None:
+    subject = [trained("1", seed=1, kind=NormKind.INSTANCE), trained("3", 5, seed=2)]
+    found = matched(subject, [trained("1"), trained("3", 9)])
+    assert ways(found) == {PairedBy.NAME: 2}, "another kind and another shape, to be told"
+    nodes = [replace(layer, evidence=Evidence.OPERATOR) for layer in (trained("1", 4), trained("3", 8))]
+    assert not any(pair.subject.channels == 4 for pair in matched(nodes, [trained("1", 8), trained("3", 6)]).pairs)
 
 
 # By renaming
