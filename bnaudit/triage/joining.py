@@ -34,8 +34,23 @@ def _are_compatible(one: Hypothesis, other: Hypothesis) -> bool:
         return False
     if one.part is not None or other.part is not None:
         return not (one.part is not None and other.part is not None) and not {one.name, other.name} & {*_STATEFUL}
+    if any(_is_hidden(first, second) for first, second in ((one, other), (other, one))):
+        return False
     shared = one.variation.layers.keys() & other.variation.layers.keys()
     return not any(_fields(one.variation.layers[name]) & _fields(other.variation.layers[name]) for name in shared)
+
+
+def _is_hidden(one: Hypothesis, trained: Hypothesis) -> bool:
+    """It changes nothing but stored statistics of layers that the other one puts into training mode."""
+    layers = one.variation.layers
+    if not layers or one.part is not None or one.input_fault:
+        return False
+    return all(
+        _fields(altered) <= {"mean", "var"}
+        and name in trained.variation.layers
+        and trained.variation.layers[name].training
+        for name, altered in layers.items()
+    )
 
 
 def _family(hypothesis: Hypothesis) -> str:

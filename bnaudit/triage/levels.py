@@ -16,8 +16,11 @@ _ARITHMETIC = 3e-5
 def level_of(trials: Trials, trial: Trial) -> float | None:
     """The trial's residual, when what it leaves is far below the scores' spread and of no pattern; None: it is not.
 
-    A fault that is on no list leaves a pattern: it grows with the scores, or with some of the rows or columns.
+    A fault that is on no list leaves a pattern: it grows with the scores, or with some of the rows or columns. Half
+    precision makes noise of its own, which hides any pattern.
     """
+    if trial.hypothesis.variation.dtype:
+        return None
     if trials.precision.is_labels or trial.scores is None or not np.isfinite(trial.value):
         return None
     seen = trials.seen[list(trial.observations)]

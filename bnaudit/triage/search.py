@@ -22,6 +22,8 @@ _QUICK = 20.0
 """Seconds that single layers may take although a simpler hypothesis fits already."""
 _BEST = 10
 """Trials of which all pairs are made."""
+_EACH = 2
+"""Of these at most so many of one kind."""
 _BASES = 3
 """Hypotheses on top of which layers are searched."""
 _MOST_PAIRS = 400
@@ -133,7 +135,7 @@ class Search:
         if self._is_settled():
             return
         without = self._without()
-        lower = [t for t in self.trials.best() if len(t.parts) == 1 and t.value < _LOWERS * without]
+        lower = _varied([t for t in self.trials.best() if len(t.parts) == 1 and t.value < _LOWERS * without])
         first = self._joined([trial.hypothesis for trial in lower[:_BEST]])
         whole = sorted((t for t in self.singles if t.scores is not None), key=lambda trial: trial.value)
         for one, other, both in first:
@@ -200,3 +202,13 @@ class Search:
     def _is_settled(self) -> bool:
         """Whether something fits. Labels say so little that all hypotheses are tried all the same."""
         return self._nothing_to_explain() or self._found()
+
+
+def _varied(trials: Sequence[Trial]) -> list[Trial]:
+    """The nearest two of each kind."""
+    kept: list[Trial] = []
+    for trial in trials:
+        kind = (trial.hypothesis.name, trial.hypothesis.batching)
+        if sum((other.hypothesis.name, other.hypothesis.batching) == kind for other in kept) < _EACH:
+            kept.append(trial)
+    return kept

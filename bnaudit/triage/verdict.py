@@ -56,7 +56,7 @@ def _explained(
     at = _at(trials, simplest, precision)
     if near:
         several = (simplest, *near)
-        reason = f"{len(several)} hypotheses are less than {MARGIN:g} times as far from the observed scores as {at}"
+        reason = f"{len(several)} hypotheses cannot be told apart by these scores: of the simplest {at}"
         return Verdict(Conclusion.SEVERAL, reason, several, precision, None)
     if not singles_done:
         reason = f"{simplest.hypothesis.claim}: {at}; but not all rivals were tried"
@@ -70,7 +70,7 @@ def _explained(
 
 def _unexplained(trials: Trials, every: list[Trial]) -> Verdict:
     """Nothing fits: one that comes far nearer than eval is named, and not called an explanation."""
-    nearest = every[0]
+    nearest = min((t for t in every if t.value <= FLOOR_FACTOR * every[0].value), key=_simplicity)
     as_saved = next((trial for trial in every if trial.hypothesis.name == "eval-as-saved"), None)
     words = f"{_number(nearest.value)} against a floor of {_number(nearest.residual.floor)}"
     why = (
