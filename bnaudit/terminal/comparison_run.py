@@ -42,10 +42,13 @@ def _run(run: ComparedRun) -> Iterator[Text]:
     if run.subject_in_eval is False:
         yield Text("the subject is not in eval mode", "yellow")
     yield from _outputs(run.outputs)
-    if run.decisions:
+    # Where outputs differ from a reference that is one, the conclusion tells what flips and where they part.
+    concluded = run.reference_in_eval is not False and not all(map(within, run.outputs))
+    if run.decisions and not (run.flips and concluded):
         yield Text(f"decisions that flip: {run.flips:,} of {run.decisions:,}", "yellow" if run.flips else "")
     if run.parts_at:
-        yield Text.assemble("they part at ", (printable(run.parts_at), "bold"))
+        if not concluded:
+            yield Text.assemble("they part at ", (printable(run.parts_at), "bold"))
         others = [each for each in origins(run) if not run.parts_at.startswith(each.layer)]
         yield from (_parting(each) for each in others[:_MOST])
     yield from (Text(printable(remark), "dim") for remark in run.remarks)

@@ -7,10 +7,22 @@ from typing import Any
 import pytest
 from builders import batch_norm, part
 from compared import trained
-from compared_reports import LAYERS, MOVED, all_of_them, came_back, compared_audit, equal, everything_moved, folded, ran
+from compared_reports import (
+    LAYERS,
+    MOVED,
+    all_of_them,
+    came_back,
+    compared_audit,
+    equal,
+    everything_moved,
+    folded,
+    ran,
+    run,
+)
 
 from bnaudit.comparison import FoldCause
 from bnaudit.description import Carrier
+from bnaudit.records import replace
 from bnaudit.reports import View
 from bnaudit.reports.terminal import RENDERER
 from bnaudit.results import Audit, Report
@@ -129,6 +141,13 @@ def test_a_run_says_first_whether_the_reference_is_one() -> None:
     assert lines[run + 2] == "logits  differs by 1.5 at most of 4, floor 1e-05, furthest in inputs 4, 7"
     assert lines[run + 3 : run + 5] == ["decisions that flip: 3 of 16", "they part at layer3.bn (its own statistics)"]
     assert "layer4.bn:" not in text, "it took what differed already"
+
+
+def test_decisions_that_flip_are_told_once_also_where_only_rounding_differs() -> None:
+    assert shown(ran(), 200).count("3 of 16") == 2, "in the conclusion and in the finding"
+    (pair,) = run().outputs
+    tied = shown(ran(outputs=(replace(pair, floor=2.0),), parts_at="", partings=()), 200)
+    assert "the outputs are equal to rounding" in tied and "decisions that flip: 3 of 16" in tied
 
 
 def test_outputs_within_rounding_are_called_equal() -> None:
