@@ -99,6 +99,8 @@ class TorchSession:
         self._pending: Changed | None = None
         self._seen: set[Mode] = set()
         """Modes in which a forward was looked at bit by bit: what its code writes is known, and how."""
+        self.entries = 0
+        """How often the model was put into a state to run in."""
         self._clean = True
         """The model is in one of the states bit by bit: nothing ran since."""
         self._training: TorchSession | None = None
@@ -260,6 +262,7 @@ class TorchSession:
 
     def _enter(self, mode: Mode, restored: bool) -> State:
         """Put the model into the mode, in the state that this mode began with unless it goes on in the same one."""
+        self.entries += 1
         if mode not in self.modes:
             raise NotPossibleError(f"the {self.carrier.value} cannot run in the mode {mode.value!r}")
         state = self._states.get(mode)

@@ -13,6 +13,7 @@ from bnaudit.torch_session.changes import Changes
 from bnaudit.torch_session.failures import run_error
 from bnaudit.torch_session.graph_changes import without_graph
 from bnaudit.torch_session.rounding import Rounding
+from bnaudit.torch_session.state import State
 from bnaudit.torch_session.surroundings import without_collection
 from bnaudit.torch_session.tensors import dtype_name
 from bnaudit.variation import Variation
@@ -30,8 +31,9 @@ def varied(session: TorchSession, variation: Variation) -> Iterator[VariedSessio
     coded = session.coded(variation)
     owner = session.with_code(coded) if coded else session
     left = without_graph(variation, fixed=session.is_fixed) if coded else variation
-    changes = Changes(owner.modules(owner.begun(True)), session.part, left, fixed=session.is_fixed)
-    changed = VariedSession(owner, changes, owner.rounding(variation.dtype))
+    state = owner.begun(True)
+    changes = Changes(owner.modules(state), session.part, left, fixed=session.is_fixed)
+    changed = VariedSession(owner, state, changes, owner.rounding(variation.dtype))
     try:
         yield changed
     finally:
@@ -44,7 +46,8 @@ def varied(session: TorchSession, variation: Variation) -> Iterator[VariedSessio
 class VariedSession:
     """See `bnaudit.session.Session.varied`. Its part is the model's without the variation."""
 
-    def __init__(self, session: TorchSession, changes: Changes, rounding: Rounding | None) -> None:
+    def __init__(self, session: TorchSession, state: State, changes: Changes, rounding: Rounding | None) -> None:
+        """state: what the model is in now."""
         self.runner = session.runner
         self.carrier = session.carrier
         self.part: Part = session.part
@@ -58,6 +61,9 @@ class VariedSession:
         self.entered: Callable[[str], None] | None = session.entered
         self.remarks = session.remarks
         self._session, self._changes, self._rounding = session, changes, rounding
+        self._state: State | None = state
+        """What the model is in while nothing was run since."""
+        self._entries = session.entries
         self._is_applied = False
 
     @without_collection()
@@ -74,15 +80,24 @@ class VariedSession:
         """One forward; see `Session`. Raises NotPossibleError for any other mode."""
         if mode is not Mode.INFERENCE:
             raise NotPossibleError(f"a changed model cannot run in the mode {mode.value!r}")
-        state = self._session.begun(restored or not self._is_applied)
-        if restored or not self._is_applied:
-            self._apply()
+        state = self._begun(restored)
         watched = watch is not Watch.NOTHING and restored
         before = self._session.state_now(state) if watched else None
         trace = self._session.forward(batch, watch, seed, hold, self._rounding, production=False)
         changes = before.found().described() if before is not None else ()
         dtype = dtype_name(self._rounding.dtype) if self._rounding is not None else trace.compute_dtype
         return replace(trace, changes=changes, compute_dtype=dtype)
+
+    def _begun(self, restored: bool) -> State:
+        """The state that the variation is written over, with it written unless a forward goes on from the last."""
+        session = self._session
+        alone = self._entries == session.entries
+        goes_on = alone and self._is_applied and not restored
+        state = self._state if alone and self._state is not None else session.begun(not goes_on)
+        self._state, self._entries = None, session.entries
+        if not goes_on:
+            self._apply()
+        return state
 
     def _apply(self) -> None:
         self._is_applied = True

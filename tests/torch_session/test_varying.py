@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
@@ -414,3 +416,45 @@ def test_functional_norms_follow_the_module_that_holds_them() -> None:
 
     with session_of(net) as session, session.varied(Variation(layers=layers)) as varied:
         assert np.array_equal(values(varied, batch), expected(net, batch, by_hand))
+
+
+def test_the_session_itself_may_run_between_two_forwards() -> None:
+    net, batch = resnet(), images()
+    altered, by_hand = CHANGES["gamma"]
+    with session_of(net) as session:
+        as_it_is = values(session, batch)
+        with session.varied(Variation(layers={NAME: altered})) as varied:
+            assert np.array_equal(values(session, batch), as_it_is)
+            assert np.array_equal(values(varied, batch), expected(net, batch, by_hand))
+            session.run(batch, Mode.TRAINING_NORMS)
+            assert np.array_equal(values(varied, batch, restored=False), expected(net, batch, by_hand))
+            assert np.array_equal(values(session, batch), as_it_is)
+
+
+def test_branches_of_a_program_are_rounded_too() -> None:
+    class Branching(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            answer: torch.Tensor = torch.cond(x.sum() > 0, lambda x: x * 1.001 / 3, lambda x: x / 7, (x,))
+            return answer
+
+    batch = Batch(args=(np.full((2, 3), 0.7, np.float32),), size=2, anchors=(0,))
+    exported = torch.export.export(Branching(), (torch.from_numpy(batch.args[0]),))
+    with session_of(exported) as session, session.varied(Variation(dtype="float16")) as varied:
+        got = values(varied, batch, watch=Watch.NOTHING)
+    half = torch.from_numpy(batch.args[0]).half().float()
+    by_hand = ((half * 1.001).half().float() / 3).half().float()
+    assert np.array_equal(got, by_hand.numpy())
+
+
+def test_half_precision_does_not_load_the_compiler() -> None:
+    code = (
+        "import sys; import numpy as np; from torch import nn; from bnaudit.torch_session.opening import opened;"
+        "from bnaudit.run_options import RunOptions; from bnaudit.session import Batch, Watch;"
+        "from bnaudit.variation import Variation;"
+        "batch = Batch(args=(np.ones((2, 3), np.float32),), size=2, anchors=(0,));"
+        "net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3));"
+        "s = opened(None, None, RunOptions(model=net)); session = s.__enter__();"
+        "v = session.varied(Variation(dtype='float16')); v.__enter__().run(batch, watch=Watch.NOTHING);"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
