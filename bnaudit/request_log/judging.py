@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 COMPANIONS, RANDOMNESS, HISTORY = "companions", "randomness", "history"
-SURE = 0.002
+SURE = 0.004
 LIKELY = 0.01
 UNSUSPECTED = 0.05
 """Probabilities of a permutation test: that decides, that speaks for a cause, above which nothing is seen."""
@@ -37,6 +37,8 @@ _FEWEST_MOMENTS = 20
 _FEWEST_LABELS = 3
 """Inputs whose labels differ; fewer may be ties."""
 _MOST_EXAMPLES = 8
+_FEWEST_DIFFERING = 8
+"""Inputs; in fewer, or in less than half of the repeated ones, a pattern may be there and not be seen."""
 
 
 class Patterns(NamedTuple):
@@ -81,7 +83,8 @@ def judged(repeats: Repeats) -> LogEvidence:
             growth_with_time(repeats, pairs),
             persistence(repeats, deviation),
         )
-        points, why_so = _causes(repeats, proved, patterns)
+        widely = len(differing) >= max(_FEWEST_DIFFERING, len(repeats.names) / 2)
+        points, why_so = _causes(repeats, proved, patterns, widely)
         reasons += why_so
         needs = wording.needs(repeats, points)
     shown = sorted(differing, key=lambda key: -largest[key])[:_MOST_EXAMPLES]
@@ -119,13 +122,13 @@ def _within_precision(repeats: Repeats, largest: NDArray[np.float64], differing:
     return None
 
 
-def _causes(repeats: Repeats, proved: Proofs, patterns: Patterns) -> tuple[tuple[str, ...], list[str]]:
-    """The causes that are left, likeliest first, and why."""
+def _causes(repeats: Repeats, proved: Proofs, patterns: Patterns, widely: bool) -> tuple[tuple[str, ...], list[str]]:
+    """The causes that are left, likeliest first, and why. widely: enough inputs differ to miss a pattern in them."""
     if proved.same_request[1] > (1 if repeats.is_labels else 0):
         return (RANDOMNESS,), [wording.same_request(proved)]
     out, why = _ruled_out(repeats, proved)
     supported, more = _supported(patterns, out)
-    out |= _unlikely(repeats, proved, patterns, supported)
+    out |= _unlikely(repeats, proved, patterns, supported, widely)
     left = [cause for cause in (COMPANIONS, RANDOMNESS, HISTORY) if cause not in out]
     order = [*supported, *(cause for cause in left if cause not in supported)]
     kept = tuple(dict.fromkeys(cause for cause in order if cause in left or cause in supported))
@@ -174,7 +177,7 @@ def _supported(patterns: Patterns, out: set[str]) -> tuple[list[str], list[str]]
     return found, why
 
 
-def _unlikely(repeats: Repeats, proved: Proofs, patterns: Patterns, supported: list[str]) -> set[str]:
+def _unlikely(repeats: Repeats, proved: Proofs, patterns: Patterns, supported: list[str], widely: bool) -> set[str]:
     """Causes that would have shown, and did not."""
     out = set[str]()
     in_time, common, size = patterns.in_time, patterns.common, patterns.size
@@ -188,12 +191,18 @@ def _unlikely(repeats: Repeats, proved: Proofs, patterns: Patterns, supported: l
         if patterns.growth
         else 0
     )
-    if in_time is not None and in_time > UNSUSPECTED and moments >= _FEWEST_MOMENTS:
+    if widely and in_time is not None and in_time > UNSUSPECTED and moments >= _FEWEST_MOMENTS:
         out.add(HISTORY)
     if supported == [HISTORY] and patterns.lasts >= _LASTS and (repeats.sizes is not None):
         out.add(COMPANIONS)
     bounded = common is not None and common.value + 3 * common.error < 2 * _SHARED
-    if not supported and bounded and not repeats.is_labels and (size is None or size.probability > UNSUSPECTED):
+    if (
+        widely
+        and not supported
+        and bounded
+        and not repeats.is_labels
+        and (size is None or size.probability > UNSUSPECTED)
+    ):
         out.add(COMPANIONS)
     if proved.alone[1]:
         out |= {COMPANIONS} if repeats.sizes_logged else set()

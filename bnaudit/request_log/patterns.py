@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-PERMUTATIONS = 999
-_MOST_PAIRS = 3000
+PERMUTATIONS = 499
+_MOST_PAIRS = 2000
 
 
 class Pattern(NamedTuple):
