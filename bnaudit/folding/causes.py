@@ -94,7 +94,8 @@ def _shift(weighed: Weighed, found: Terms) -> tuple[ShiftModel | None, str]:
 
 
 def _without_shift(weighed: Weighed, norm: NormState, model: GainModel) -> Verdict:
-    detail = "the weights are equal to rounding, the biases differ and fit no known cause"
+    apart = float(abs(weighed.folded_bias - terms(weighed, norm, model.gain).exact).max())
+    detail = f"the weights are equal to rounding, the biases differ by up to {apart:.3g} and fit no known cause"
     cause = FoldCause.UNKNOWN
     half = next(
         (half for half, rounded, _ in half_norms(norm, model.eps) if _fits_exactly(weighed, rounded, model)), None

@@ -38,12 +38,12 @@ class Solved(NamedTuple):
 
     @property
     def words(self) -> str:
-        """`1e-03 (solved: 1.0000e-03 ± 2e-09)`"""
+        """`0.001 ± 2e-09`"""
         number = f"{self.solved:.4g} ± {self.error:.0e}"
         if not self.fitting:
             return number
         if len(self.fitting) == 1:
-            return f"{self.fitting[0]:g} (solved: {number})"
+            return f"{self.fitting[0]:g} ± {self.error:.0e}"
         return f"{number} (cannot tell between {', '.join(f'{each:g}' for each in self.fitting)})"
 
 

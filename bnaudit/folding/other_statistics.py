@@ -66,8 +66,8 @@ def other_statistics(weighed: Weighed, norm: NormState, eps: float) -> tuple[Fol
     if both < _MOST or median > _LARGEST_RATIO or moved > _LARGEST_SHIFT:
         return FoldCause.UNKNOWN, f"{differs} and fit no known cause"
     words = (
-        f"gamma and beta fit with statistics of another time: means {moved:.2g} standard deviations away, variances "
-        f"{math.exp(median):.3g} × (median); that gamma and beta are others is less likely, the weights are the same"
+        f"gamma and beta fit with statistics of another time: means {moved:.2g} standard deviations away, "
+        f"variances {math.exp(median):.3g} × (median)"
     )
     return FoldCause.OLDER_STATISTICS, words
 

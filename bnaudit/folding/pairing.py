@@ -18,8 +18,13 @@ class Place(NamedTuple):
     """Where one norm went."""
 
     weighed: Weighed
-    certain: bool
-    """The layers were found by topology or name, and not only because they come next."""
+    named: bool
+    """The two layers have the same name, and are not only the same in order and shape."""
+
+    @property
+    def related(self) -> bool:
+        """Whether the two are the same layer: by name, or because their channels point the same way."""
+        return self.named or self.weighed.turned < SAME_DIRECTION
 
 
 class Finder:
@@ -55,7 +60,7 @@ class Finder:
             for own, before in ((behind.get(norm.name), False), (ahead.get(norm.name), True)):
                 weighed = self._weigh(own, state, before) if own is not None else None
                 if weighed is not None and (not before or weighed.turned < SAME_DIRECTION):
-                    yield norm.name, Place(weighed, True)
+                    yield norm.name, Place(weighed, self._counterparts.by_name(weighed.own))
                     break
 
     def _by_order(self) -> Iterator[tuple[str, Place]]:
@@ -100,7 +105,7 @@ class Finder:
                 weighed = self._weigh(own, state, False)
                 if weighed is not None and not weighed.unchanged and is_equal(weighed, state):
                     found.append(weighed)
-        return Place(found[0], True) if len(found) == 1 else None
+        return Place(found[0], False) if len(found) == 1 else None
 
     def _weigh(self, own: LinearLayer, state: NormState, before: bool) -> Weighed | None:
         key = (id(own), state.mean.size, before)

@@ -54,7 +54,10 @@ def _folds(
         for layer, state in known
         if (place := places.get(layer.name))
     ]
-    folded = [fold for layer, place, verdict in judged if (fold := _fold(layer, place, verdict)) is not None]
+    # In a net whose other norms were found, a layer at the right place is the one; among strangers it is any.
+    related = sum(place.related or verdict.cause is FoldCause.PERMUTED for _, place, verdict in judged)
+    usual = 2 * related > len(known)
+    folded = [_fold(*each) for each in judged if usual or each[1].related or each[2].cause is FoldCause.PERMUTED]
     if not suspected.other.part.folded and all(fold.cause in _NO_EVIDENCE for fold in folded):
         return None
     there = {fold.layer for fold in folded}
@@ -92,11 +95,8 @@ def _judge(layer: NormLayer, state: NormState, place: Place, known: Norms) -> Ve
     return verdict
 
 
-def _fold(layer: NormLayer, place: Place, verdict: Verdict) -> Fold | None:
-    """None for a layer that only stands where the fold would be, and shows nothing of it."""
+def _fold(layer: NormLayer, place: Place, verdict: Verdict) -> Fold:
     weighed = place.weighed
-    if not place.certain and verdict.cause in (FoldCause.OTHER_WEIGHTS, FoldCause.LEFT_OUT):
-        return None
     cause, detail = verdict.cause, verdict.detail
     before = weighed.mixing is not None
     if before and cause in (FoldCause.EQUAL, FoldCause.UNKNOWN) and _inexact(weighed) and _shifts(layer):

@@ -43,7 +43,8 @@ Fold nothing that stands before a padded convolution, and nothing in training mo
 ## Limits
 
 - A state dict does not say in which order its layers run: they are paired by names, by order and by their weights.
-- A state dict does not state epsilon either: any single value that explains all channels counts as equal.
+- A state dict does not state epsilon either: any single value that explains all channels counts as equal. Where that
+  value is not the same in all layers, a note says which one is another.
 - An epsilon that changes weights and biases by less than a thousandth is passed over; any other difference of that size
   is a note.
 - Statistics of another time and another gamma and beta look alike; that the weights are equal speaks for the first.
@@ -67,6 +68,9 @@ _ADVICE = {
     FoldCause.OTHER_WEIGHTS: "compare with the checkpoint that was exported; this fold was made of other weights",
     FoldCause.HALF_PRECISION: "nothing to do where half precision is meant; else fold in float32",
 }
+_EPSILON = "look into the model's code which epsilon this norm has; a state dict does not say"
+_FEWEST = 3
+"""Folds of which one can be the odd one."""
 _UNFOUND = (
     "compare outputs (--inputs) to see whether these norms are missed, or leave out the branch that they stand in"
 )
@@ -82,6 +86,7 @@ def folded_mismatch(case: Case) -> Iterator[Hit]:
     for fold in folds.folds:
         if fold.cause is not FoldCause.EQUAL:
             yield from _mismatch(fold, folds, case.limits["change"], part)
+    yield from _odd_epsilons(folds, part)
     if folds.unfound:
         yield _unfound(folds, part)
 
@@ -104,6 +109,25 @@ def _mismatch(fold: Fold, folds: Folds, limit: float, part: str) -> Iterator[Hit
         severity=Severity.NOTE if is_note else None,
         confidence=_confidence(fold),
     )
+
+
+def _odd_epsilons(folds: Folds, part: str) -> Iterator[Hit]:
+    """Where no norm states its epsilon: those that were folded with another one than most."""
+    solved = [fold for fold in folds.folds if fold.cause is FoldCause.EQUAL and fold.eps is not None]
+    if len(solved) < _FEWEST:
+        return
+    usual = sorted(solved, key=lambda fold: fold.eps or 0.0)[len(solved) // 2]
+    for fold in solved:
+        if abs((fold.eps or 0.0) - (usual.eps or 0.0)) > 3.0 * ((fold.eps_error or 0.0) + (usual.eps_error or 0.0)):
+            yield Hit(
+                message=f"{_place(fold, folds)} with epsilon {fold.eps:g}, others with {usual.eps:g}; none is stated",
+                advice=_EPSILON,
+                layer=fold.layer,
+                part=part,
+                value=fold.eps,
+                limit=usual.eps,
+                severity=Severity.NOTE,
+            )
 
 
 def _place(fold: Fold, folds: Folds) -> str:

@@ -40,9 +40,9 @@ def test_no_fold_is_silent() -> None:
 
 
 def test_a_mismatch_has_the_layer_the_number_and_the_cause() -> None:
-    (hit,) = hits(fold(FoldCause.EPSILON, detail="epsilon 0.001 (solved: 0.001 ± 2e-09) instead of 1e-05"))
+    (hit,) = hits(fold(FoldCause.EPSILON, detail="epsilon 0.001 ± 2e-09 instead of 1e-05"))
     assert (hit.layer, hit.value, hit.limit, hit.channels, hit.severity) == ("bn1", 0.2, 9.5e-7, (3, 1), None)
-    assert hit.message == ("folded into Conv_0 of the subject: epsilon 0.001 (solved: 0.001 ± 2e-09) instead of 1e-05")
+    assert hit.message == ("folded into Conv_0 of the subject: epsilon 0.001 ± 2e-09 instead of 1e-05")
     assert "epsilon" in hit.advice
 
 
@@ -88,6 +88,15 @@ def test_norms_that_were_not_found_leave_the_question_open() -> None:
     assert (hit.severity, hit.value, hit.layer) == (Severity.NOTE, 2, None)
     assert hit.undecided
     assert "bn1 and 1 more: not compared (weights are packed)" in hit.message
+
+
+def test_epsilons_that_differ_from_layer_to_layer_are_a_note() -> None:
+    same = [fold(FoldCause.EQUAL, 1e-8, layer=name, eps=1e-5, eps_error=2e-8) for name in ("a", "b", "c")]
+    near = fold(FoldCause.EQUAL, 1e-8, layer="d", eps=1.004e-5, eps_error=2e-8)
+    assert hits(*same, near) == []
+    (hit,) = hits(*same, fold(FoldCause.EQUAL, 1e-8, layer="d", eps=1e-3, eps_error=2e-8))
+    assert (hit.severity, hit.value, hit.limit, hit.layer) == (Severity.NOTE, 1e-3, 1e-5, "d")
+    assert "epsilon 0.001" in hit.message and "1e-05" in hit.message
 
 
 def test_hostile_names_do_not_reach_the_terminal() -> None:
