@@ -13,6 +13,7 @@ from bnaudit import __version__
 from bnaudit.description import Carrier, Part
 from bnaudit.diagnosis import FLOOR_FACTOR
 from bnaudit.reproduction.explanation import Explanation
+from bnaudit.reproduction.fitting_code import FITTED, called, needs_fitting
 from bnaudit.reproduction.loading_code import Loading, loading
 from bnaudit.reproduction.model_source import ModelSource
 from bnaudit.reproduction.quoted import Call, literal, prose
@@ -48,7 +49,7 @@ def explained_script(
         _constants(found, loaded, other),
         loaded.functions.strip("\n"),
         "" if graph else _as_in_production(found, code, other),
-        _run(found, batch, graph),
+        _run(found, batch, graph, source.device),
         _scores(found),
         _main(found, graph, other is not None, source),
         'if __name__ == "__main__":\n    sys.exit(main())',
@@ -109,7 +110,7 @@ def as_in_production():
 {body}'''
 
 
-def _run(found: Explanation, call: Call, graph: bool) -> str:
+def _run(found: Explanation, call: Call, graph: bool, device: str) -> str:
     if graph:
         return f'''def run(model, file):
     """The output that was observed, on the batch in this file."""
@@ -117,14 +118,9 @@ def _run(found: Explanation, call: Call, graph: bool) -> str:
     args, kwargs = {call.args}, {call.kwargs}
     names = [each.name for each in model.get_inputs() if each.name not in kwargs]
     return model.run(None, {{**dict(zip(names, args)), **kwargs}})[{found.scoring.output}].astype(np.float64)'''
-    cast = found.hypothesis.variation.dtype or found.compute_dtype != "float32"
-    casting = (
-        "    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)\n"
-        "    args = [x.to(dtype) if torch.is_tensor(x) and x.is_floating_point() else x for x in args]\n"
-        if cast
-        else ""
-    )
-    return f'''def leaves(value):
+    fits = bool(found.hypothesis.variation.dtype) or needs_fitting(found.compute_dtype, device)
+    fitting, to_array = called(fits)
+    return f'''{FITTED if fits else ""}def leaves(value):
     """Every tensor that the model returned, in order."""
     if isinstance(value, torch.Tensor):
         yield value
@@ -140,7 +136,7 @@ def run(model, file):
     """The output that was observed, on the batch in this file."""
     data = np.load(HERE / file)
     args, kwargs = {call.args}, {call.kwargs}
-{casting}    return list(leaves(model(*args, **kwargs)))[{found.scoring.output}].double().numpy()'''
+{fitting}    return list(leaves(model(*args, **kwargs)))[{found.scoring.output}]{to_array}'''
 
 
 _FORMS = {

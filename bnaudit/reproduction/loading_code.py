@@ -79,6 +79,8 @@ def _torch(source: ModelSource, folder: Path, evaluates: bool, parts: bool) -> L
             lines += ["    read_into(model, head)" if parts else "    read_into(model)"]
     else:
         lines += _whole(source)
+        if source.carrier is Carrier.MODULE:
+            constants.append(f"CODE = {place(Path.cwd(), folder)}  # where the classes of the pickle are imported from")
     if source.device != "cpu":
         lines.append(f"    model.to({literal(source.device)})")
     lines.append("    model.eval()" if evaluates else "    # eval() is not called: this is the mode that it comes in")
@@ -166,7 +168,7 @@ def _whole(source: ModelSource) -> list[str]:
         return ["    model = torch.export.load(there(MODEL)).module()"]
     keys = [f"    model = model[{literal(key)}]" for key in source.part.split(".")] if source.part else []
     return [
-        "    sys.path.insert(0, str(Path.cwd()))  # where the classes of the pickle are",
+        "    sys.path.insert(0, str(CODE))",
         '    model = torch.load(there(MODEL), map_location="cpu", weights_only=False)',
         *keys,
     ]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from bnaudit import __version__
 from bnaudit.description import Carrier
 from bnaudit.reproduction.demonstration import Demonstration, Kind
+from bnaudit.reproduction.fitting_code import FITTED, called, needs_fitting
 from bnaudit.reproduction.loading_code import Loading, loading
 from bnaudit.reproduction.model_source import ModelSource
 from bnaudit.reproduction.quoted import Call, literal, prose
@@ -32,7 +33,7 @@ def script(found: Demonstration, source: ModelSource, folder: Path, runner: str)
     pieces = [
         _constants(found, loaded),
         loaded.functions.strip("\n"),
-        _graph_run(found, call, source) if graph else _torch_run(found, call),
+        _graph_run(found, call, source) if graph else _torch_run(found, call, source),
         _main(found, graph, notices=source.file is not None),
         'if __name__ == "__main__":\n    sys.exit(main())',
     ]
@@ -95,7 +96,7 @@ def _seeded(found: Demonstration) -> bool:
     return found.seed is not None and found.kind is not Kind.RANDOM
 
 
-def _torch_run(found: Demonstration, call: Call) -> str:
+def _torch_run(found: Demonstration, call: Call, source: ModelSource) -> str:
     text = ""
     if found.outputs > 1 or found.output_name:
         text = '''def leaves(value):
@@ -114,28 +115,19 @@ def _torch_run(found: Demonstration, call: Call) -> str:
         taken = f"list(leaves(output))[{found.output}]"
     else:
         taken = "output"
-    cast = found.compute_dtype != "float32"
-    dtype = (
-        "    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)\n"
-        if cast
-        else ""
-    )
-    casting = (
-        "    args = [x.to(dtype) if torch.is_tensor(x) and x.is_floating_point() else x for x in args]\n"
-        if cast
-        else ""
-    )
+    fits = needs_fitting(found.compute_dtype, source.device)
+    fitting, to_array = called(fits)
     seed = "    torch.manual_seed(SEED)\n" if _seeded(found) else ""
     model = "copy.deepcopy(model)" if found.fresh else "model"
     why = "\n\n    A forward changes the model: each begins from a copy." if found.fresh else ""
     stop = "    " if why else ""
-    return f'''{text}@torch.no_grad()
+    return f'''{FITTED if fits else ""}{text}@torch.no_grad()
 def run(model, rows):
     """The output on these rows of inputs.npz, as an array.{why}{chr(10) + stop if why else ""}"""
     data = np.load(HERE / "inputs.npz")
     args, kwargs = {call.args}, {call.kwargs}
-{dtype}{casting}{seed}    output = {model}(*args, **kwargs)
-    return {taken}.double().numpy()'''
+{fitting}{seed}    output = {model}(*args, **kwargs)
+    return {taken}{to_array}'''
 
 
 def _graph_run(found: Demonstration, call: Call, source: ModelSource) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def trace(path: str | Path, layer: str, channel: int = 0, settings: Settings | None = None) -> ChannelTrace:
     """One channel of one norm layer of a file, or of a part of one (`checkpoint.pt#state_dict_ema`).
 
-    Nothing is run unless the settings' run options give inputs.
+    Nothing is run unless the settings' run options give inputs; a model alone tells what a state dict does not.
 
     Raises UsageError for a layer, part or channel that does not exist, UnreadableError and NotAuditedError for the
     file, and what opening and running the model raises.
@@ -35,7 +35,7 @@ def trace(path: str | Path, layer: str, channel: int = 0, settings: Settings | N
     found = layer_of(chosen, layer, description.artifact.path)
     check_channel(found, channel)
     static = _static(description, chosen, found, channel)
-    if options.inputs is None:
+    if options.inputs is None and options.model is None:
         return static
     return _observed(place.path, description, replace(options, part=chosen.name), static)
 
@@ -79,6 +79,8 @@ def _observed(path: Path, description: Description, options: RunOptions, static:
         whole = completed(description, session, chosen.subject)
         part = next((each for each in whole.parts if each.name == session.part.name), session.part)
         layer = layer_of(part, static.layer, static.path)
+        if options.inputs is None:
+            return _static(whole, part, layer, static.channel)
         fed = feed(session, options)
         seen = observe(session, fed.batch, layer, static.channel, options.seed)
         runner = session.runner

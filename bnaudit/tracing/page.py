@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Sequence
 
@@ -133,6 +134,8 @@ def _arithmetic(trace: ChannelTrace, numbers: Worked, width: int) -> Iterable[st
     ):
         yield _columns(label, [getattr(column, name).text for column in numbers.columns])
     yield from _steps(numbers)
+    if any(math.isnan(column.root.exact) for column in numbers.columns):
+        yield from _wrapped("variance + epsilon has no square root: every output of this channel is NaN", width)
     yield ""
     yield "The same as one multiplication and one addition: y = gain · x + shift"
     yield _columns("gain = gamma / root", [column.gain.text for column in numbers.columns])

@@ -321,6 +321,14 @@ def test_a_part_with_wrappers_is_loaded_by_the_script(tmp_path: Path) -> None:
     assert plain(tmp_path / "repro" / "repro.py").returncode == 1
 
 
+def test_a_model_in_double_precision_gets_its_inputs_so(tmp_path: Path) -> None:
+    result = made(project(tmp_path, LEAK.replace("return Leak()", "return Leak().double()")))
+    assert result.exit_code == 1
+    text = (tmp_path / "repro" / "repro.py").read_text()
+    assert "def fitted(" in text
+    assert plain(tmp_path / "repro" / "repro.py").returncode == 1
+
+
 def test_restored_buffers_mend_it(tmp_path: Path) -> None:
     """A checkpoint whose norms kept no statistics: the factory falls back to the batch until they are there."""
     code = (

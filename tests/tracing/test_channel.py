@@ -196,6 +196,21 @@ def test_a_norm_of_another_kind_says_how_it_differs(folder: Path) -> None:
     assert "running_mean" not in text
 
 
+def test_a_model_without_inputs_tells_what_a_state_dict_does_not(folder: Path) -> None:
+    options = RunOptions(model=f"{folder / 'net.py'}:build_none")
+    torch.save(trained(folder, "build_none").state_dict(), folder / "none.pt")
+    found = trace(folder / "none.pt", "1", 0, Settings(run=options))
+    assert found.class_name == "BatchNorm1d" and not found.state.eps_assumed
+    assert "batch number n weighs 1/n" in page(found) and "give --inputs" in page(found)
+
+
+def test_a_negative_variance_is_said_to_have_no_root(folder: Path) -> None:
+    state = trained(folder).state_dict()
+    state["1.running_var"][0] = -1
+    torch.save(state, folder / "negative.pt")
+    assert "has no square root: every output of this channel is NaN" in page(trace(folder / "negative.pt", "1", 0))
+
+
 def test_a_part_of_a_file_is_traced(folder: Path) -> None:
     one, other = trained(folder).state_dict(), trained(folder).state_dict()
     other["1.running_mean"] = other["1.running_mean"] + 10
