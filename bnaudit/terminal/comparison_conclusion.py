@@ -211,7 +211,9 @@ def _outputs(comparison: Comparison) -> list[str]:
         exact = all(pair.shift.exact for pair in run.outputs)
         return [f"the outputs are equal {'bit for bit' if exact else 'to rounding'}"] if run.outputs else []
     flips = f", {run.flips:,} of {plural(run.decisions, 'decision')} flip" if run.flips else ""
-    return [f"the outputs differ{flips}{f': they part at {printable(run.parts_at)}' if run.parts_at else ''}"]
+    apart = [printable(pair.subject) for pair in run.outputs if not within(pair)]
+    some = f" in {', '.join(apart[:4])}" if len(apart) < len(run.outputs) and all(apart) else ""
+    return [f"the outputs differ{some}{flips}{f': they part at {printable(run.parts_at)}' if run.parts_at else ''}"]
 
 
 def _standing(what: str, equal: list[bool | None]) -> Standing:

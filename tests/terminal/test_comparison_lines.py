@@ -143,6 +143,12 @@ def test_a_run_says_first_whether_the_reference_is_one() -> None:
     assert "layer4.bn:" not in text, "it took what differed already"
 
 
+def test_of_several_outputs_those_that_differ_are_named() -> None:
+    (pair,) = run().outputs
+    audit = ran(outputs=(replace(pair, subject="boxes"), replace(pair, subject="scores", floor=2.0)), flips=0)
+    assert concluded(audit)[-1] == "the outputs differ in boxes: they part at layer3.bn (its own statistics)"
+
+
 def test_decisions_that_flip_are_told_once_also_where_only_rounding_differs() -> None:
     assert shown(ran(), 200).count("3 of 16") == 2, "in the conclusion and in the finding"
     (pair,) = run().outputs
