@@ -6,6 +6,7 @@ import math
 
 from bnaudit.description import CUMULATIVE, Cumulative, Evidence, NormKind, NormLayer
 from bnaudit.matching.signatures import family
+from bnaudit.modes import norm_depends_on_mode
 
 _TELLING = frozenset({Evidence.CLASS, Evidence.OPERATOR})
 _SAME = 1e-5
@@ -42,8 +43,10 @@ def same_number(one: float, other: float) -> bool:
 
 
 def modes(subject: NormLayer, baseline: NormLayer) -> tuple[str, str] | None:
-    """The modes, the baseline's first, where both say and they differ."""
+    """The modes, the baseline's first, where both say and they differ; of norms that have modes."""
     ours, theirs = _training(subject), _training(baseline)
+    if not (norm_depends_on_mode(subject) and norm_depends_on_mode(baseline)):
+        return None
     if ours is None or theirs is None or ours == theirs:
         return None
     return ("training", "eval") if theirs else ("eval", "training")

@@ -3,8 +3,9 @@
 ## What it finds
 
 Pairs of layers that differ in what is configured, not learnt: epsilon, whether statistics are tracked, the kind of
-norm, the number of channels, whether there is an affine part. Notes: momentum, the mode that was saved (one in
-training mode, the other in eval mode), and another class of batch norm (SyncBatchNorm against BatchNorm2d).
+norm, the number of channels, whether there is an affine part, a mode that the graph fixes. Notes: momentum, the mode
+that was saved (one in training mode, the other in eval mode; `eval()` mends it), and another class of batch norm
+(SyncBatchNorm against BatchNorm2d).
 
 What one of the two does not say never differs: a state dict holds neither epsilon nor momentum nor modes.
 
@@ -69,12 +70,13 @@ def configuration_changed(case: Case) -> Iterator[Hit]:
         fields = [name for name in move.configuration if name != "affine" or move.affine_equal is None]
         said = [_difference(name, pair, move) for name in fields]
         if move.modes is not None:
-            said.append(f"saved in {move.modes[1]} mode, the baseline in {move.modes[0]} mode")
+            held = "fixed" if pair.subject.graph_training is not None else "saved"
+            said.append(f"{held} in {move.modes[1]} mode, the baseline in {move.modes[0]} mode")
         if said:
-            matters = any(_matters(name, pair) for name in fields)
+            matters = any(_matters(name, pair) for name in fields) or _fixed_apart(pair, move)
             yield Hit(
                 message="; ".join(said),
-                advice=_advice(fields, matters, pair),
+                advice=_advice(fields, matters, pair, move),
                 layer=move.layer,
                 part=case.comparison.subject_part.name,
                 value=_value(fields, pair.subject),
@@ -84,7 +86,14 @@ def configuration_changed(case: Case) -> Iterator[Hit]:
             )
 
 
-def _advice(fields: list[str], matters: bool, pair: Pair) -> str:
+def _fixed_apart(pair: Pair, move: Move) -> bool:
+    """Whether the modes differ and the graph of one fixes training mode, whatever eval() says."""
+    return move.modes is not None and True in (pair.subject.graph_training, pair.baseline.graph_training)
+
+
+def _advice(fields: list[str], matters: bool, pair: Pair, move: Move) -> str:
+    if _fixed_apart(pair, move):
+        return "export again after model.eval(): the graph normalizes with the batch, whatever eval() says"
     if not matters:
         return "nothing to do for predictions in eval mode: call model.eval() after loading"
     if "tracks_statistics" in fields and holds_statistics(pair.subject) is False:

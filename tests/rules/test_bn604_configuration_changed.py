@@ -110,9 +110,24 @@ def test_a_graph_writes_gamma_1_for_a_norm_without_affine() -> None:
     assert against(ones, {"affine": False, "gamma": None, "beta": None}) == []
 
 
-def test_what_the_graph_fixes_counts_as_its_mode() -> None:
+def test_a_mode_that_the_graph_fixes_is_no_note() -> None:
     (hit,) = against({"training": False, "graph_training": True}, {"training": False})
-    assert "saved in training mode" in hit.message
+    assert (hit.message, hit.severity) == ("fixed in training mode, the baseline in eval mode", None)
+    assert "export again" in hit.advice
+    (hit,) = against({"graph_training": False}, {"training": True})
+    assert hit.severity is Severity.NOTE
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": NormKind.FROZEN_BATCH},
+        {"kind": NormKind.LAYER, "mean": None, "var": None},
+        {"kind": NormKind.INSTANCE, "mean": None, "var": None, "tracks_statistics": False},
+    ],
+)
+def test_a_norm_without_modes_is_in_none(fields: dict[str, Any]) -> None:
+    assert against({**fields, "training": True}, {**fields, "training": False}) == []
 
 
 def test_statistics_that_one_of_the_two_lacks_are_told_also_where_it_says_that_it_tracks() -> None:
