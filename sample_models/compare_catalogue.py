@@ -9,6 +9,7 @@ from __future__ import annotations
 from sample_models.expected import Against, Expected, Sample
 
 NORMS = ("bn1", "bn2")
+FOLDED = ("bn1", "layer1.0.bn1", "layer1.0.bn2", "layer2.0.bn1", "layer2.0.bn2", "layer2.0.downsample.1")
 TRAINED = "compare/trained.pt"
 GRAPH = "compare/trained.onnx"
 
@@ -30,6 +31,10 @@ COMPARE = {
     "compare/epsilon_changed.onnx": Sample(
         "rebuilt with Keras' default epsilon, and exported",
         against=Against(GRAPH, (Expected("BN604", NORMS),)),
+    ),
+    "compare/folded_with_older_statistics.onnx": Sample(
+        "norms folded into convolutions with statistics of ten batches away",
+        against=Against("healthy/norms_kept.onnx", (Expected("BN605", FOLDED),)),
     ),
     "compare/sums_not_divided.pt": Sample(
         "statistics summed over 44 batches and never divided by 44",

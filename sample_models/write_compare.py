@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
+from sample_models.digits import DigitNet
 from sample_models.small_digits import SmallNet, build_small
 from sample_models.training import Digits, batches, optimizer_of, train
 from sample_models.write_healthy import Trained, Writer, export_onnx
@@ -16,6 +17,8 @@ from sample_models.write_running_defects import RATE, graph_of, state_of, traine
 
 SUMMED = 44
 """Batches of one epoch."""
+LAST = 10
+"""Batches that statistics are behind."""
 AVERAGED = 220
 """The last steps, whose weights are averaged."""
 
@@ -91,6 +94,17 @@ def float16(trained: Trained, path: Path) -> None:
     torch.save(trained_small(build_small, trained).half().state_dict(), path)
 
 
+@torch.no_grad()
+def folded_with_older_statistics(trained: Trained, path: Path) -> None:
+    """The network of the healthy samples as its statistics were before ten more batches, folded by the exporter."""
+    net = DigitNet()
+    net.load_state_dict(trained.net.state_dict())
+    net.train()
+    for inputs, _ in batches(trained.digits, LAST):
+        net(inputs)
+    export_onnx(net.eval(), trained.example, path)
+
+
 WRITERS: dict[str, Writer] = {
     "compare/trained.pt": state_of(build_small),
     "compare/trained.onnx": graph_of(build_small),
@@ -98,6 +112,7 @@ WRITERS: dict[str, Writer] = {
     "compare/buffers_not_averaged.pt": buffers_not_averaged,
     "compare/renamed.pt": renamed,
     "compare/epsilon_changed.onnx": epsilon_changed,
+    "compare/folded_with_older_statistics.onnx": folded_with_older_statistics,
     "compare/sums_not_divided.pt": sums_not_divided,
     "compare/finetuned.pt": finetuned,
     "compare/float16.pt": float16,
