@@ -48,6 +48,7 @@ from collections.abc import Iterator
 
 from bnaudit.comparison import Comparison, PairedBy, Rename
 from bnaudit.description import NormKind, NormLayer, Part
+from bnaudit.matching.naming import is_counted
 from bnaudit.printable import printable
 from bnaudit.results import Confidence, Hit, Severity
 from bnaudit.rules import Case, rule
@@ -114,22 +115,31 @@ def _count(number: int) -> str:
 
 
 def _renamed(comparison: Comparison) -> Iterator[Hit]:
-    other = [pair for pair in comparison.matching.pairs if pair.by is not PairedBy.NAME]
-    renames = comparison.matching.renames
-    if not other or not renames:
+    """One hit for all that have another name; names that an exporter made up by counting are none."""
+    other = [
+        pair
+        for pair in comparison.matching.pairs
+        if pair.by is not PairedBy.NAME and not (is_counted(pair.subject) or is_counted(pair.baseline))
+    ]
+    if not other:
         return
     carries_code = comparison.subject_part.carrier.has_code or comparison.baseline_part.carrier.has_code
-    said = ", ".join(map(_written, renames[:_MOST_NAMED])) + (", …" if len(renames) > _MOST_NAMED else "")
     layers = "layer has" if len(other) == 1 else "layers have"
     yield Hit(
-        message=f"{len(other):,} {layers} other names than in the baseline; the same after {said}",
+        message=f"{len(other):,} {layers} other names than in the baseline{_said(comparison.matching.renames)}",
         advice="nothing to do: an artifact with its own code is not loaded by name"
         if carries_code
         else "rename the keys before loading, and load with strict=True",
         part=comparison.subject_part.name,
-        value=", ".join(map(_written, renames)),
+        value=", ".join(map(_written, comparison.matching.renames)) or "no common rule",
         severity=Severity.NOTE if carries_code else None,
     )
+
+
+def _said(renames: tuple[Rename, ...]) -> str:
+    if not renames:
+        return ", by no common rule"
+    return "; the same after " + ", ".join(map(_written, renames[:_MOST_NAMED])) + ", …" * (len(renames) > _MOST_NAMED)
 
 
 def _written(rename: Rename) -> str:

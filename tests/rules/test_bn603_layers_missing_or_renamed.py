@@ -7,7 +7,7 @@ from builders import part
 from compared import compared_hits, trained
 
 from bnaudit.comparison import Fold, FoldCause, Folds
-from bnaudit.description import Carrier, NormKind, NormLayer
+from bnaudit.description import Carrier, Evidence, NormKind, NormLayer
 from bnaudit.results import Confidence, Severity
 
 run = partial(compared_hits, "bn603_layers_missing_or_renamed")
@@ -51,6 +51,20 @@ def test_a_prefix_is_proposed() -> None:
 def test_a_graph_needs_no_names() -> None:
     (hit,) = run(part(layers("backbone."), carrier=Carrier.PROGRAM), part(layers()))
     assert hit.severity is Severity.NOTE
+
+
+def test_names_without_a_common_rule_are_told_too() -> None:
+    foreign = [trained(letter, 4 + at, seed=9 + at) for at, letter in enumerate(("pq", "rs", "xyz", "w"))]
+    (hit,) = run(part(foreign), part(layers()))
+    assert hit.severity is None and hit.message.startswith("4 layers have other names than in the baseline")
+
+
+def test_names_that_an_exporter_counted_are_no_difference() -> None:
+    counted = [
+        trained(f"BatchNormalization_{at}", 4 + at, seed=9 + at, evidence=Evidence.OPERATOR) for at in range(len(NAMES))
+    ]
+    assert run(part(counted, carrier=Carrier.GRAPH), part(layers())) == []
+    assert run(part(layers()), part(counted, carrier=Carrier.GRAPH)) == []
 
 
 def test_wrappers_are_no_difference() -> None:
