@@ -93,7 +93,7 @@ def classifier(*blocks: nn.Module, width: int = 8) -> nn.Module:
     return nn.Sequential(*blocks, Pooled(), nn.Linear(width, 6))
 
 
-ACTIVATIONS = (nn.ReLU, nn.SiLU, nn.GELU, nn.Hardswish, nn.Sigmoid, nn.Tanh, nn.LeakyReLU, nn.ELU)
+ACTIVATIONS = (nn.SiLU, nn.GELU, nn.Hardswish, nn.Sigmoid)
 NETS: dict[str, Any] = {
     **{act.__name__: (lambda act=act: classifier(block(3, 8, act=act), block(8, 8, act=act))) for act in ACTIVATIONS},
     "depthwise": lambda: classifier(block(3, 8), block(8, 8, groups=8), Residual(block(8, 16, 1), block(16, 8, 1))),
