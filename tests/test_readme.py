@@ -123,7 +123,18 @@ def test_the_python_of_the_readme_runs() -> None:
 
 def test_every_option_in_the_readme_exists() -> None:
     text = README.read_text(encoding="utf-8")
-    commands = ("inspect", "rules", "explain", "gate", "compare", "triage", "trace", "reproduce", "baseline create", "init")
+    commands = (
+        "inspect",
+        "rules",
+        "explain",
+        "gate",
+        "compare",
+        "triage",
+        "trace",
+        "reproduce",
+        "baseline create",
+        "init",
+    )
     shown = "".join(run(*command.split(), "--help") for command in commands)
     named = set(re.findall(r"bnaudit [^\n#`]*?(--[a-z-]+)", text)) | {"--cap", "--fail-on"}
     assert named
