@@ -143,8 +143,9 @@ def _one_each(left: list[tuple[str, str]], most: int) -> Iterator[Rename]:
 
 
 def _in_turn(pairs: list[tuple[str, str]], most: int) -> list[Rename]:
-    """Replacements within pieces, each applied to all names; none when they do not make all names equal."""
-    found: list[Rename] = []
+    """A prefix, then replacements within pieces, each applied to all; none when they do not make all names equal."""
+    found = [Rename(old=old, new=new, layers=len(pairs)) for old, new in _prefix(pairs)]
+    pairs = [(replaced(one, (rename.old, rename.new)), other) for rename in found for one, other in pairs] or pairs
     while (left := [(one, other) for one, other in pairs if one != other]) and len(found) < most:
         votes = Counter(rule for one, other in left for rule in set(_within_pieces(one, other)))
         if not votes:
@@ -156,6 +157,18 @@ def _in_turn(pairs: list[tuple[str, str]], most: int) -> list[Rename]:
         found.append(Rename(old=rule[0], new=rule[1], layers=votes[rule]))
         pairs = after
     return found if not left else []
+
+
+def _prefix(pairs: list[tuple[str, str]]) -> Iterator[Rule]:
+    """The pieces that all names of one side begin with and by which they are longer than those of the other."""
+    longer = {len(one.split(".")) - len(other.split(".")) for one, other in pairs}
+    if len(longer) != 1 or longer == {0}:
+        return
+    more = longer.pop()
+    begin = {tuple(pair[more < 0].split(".")[: abs(more)]) for pair in pairs}
+    if len(begin) == 1:
+        prefix = _dotted("", list(begin.pop()))
+        yield (prefix, "") if more > 0 else ("", prefix)
 
 
 def _within_pieces(one: str, other: str) -> Iterator[Rule]:

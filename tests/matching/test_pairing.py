@@ -130,6 +130,7 @@ def test_numbers_are_names_in_a_sequential() -> None:
             {("features.", ""), ("features.norm0", "bn1")},
         ),
         (lambda name: name.replace("bn", "norm").replace("layer", "stage"), {("norm", "bn"), ("stage", "layer")}),
+        (lambda name: "m.net." + name.replace("bn", "norm"), {("m.net.", ""), ("norm", "bn")}),
     ],
 )
 def test_a_rule_of_renaming_is_found_and_proposed(rename: Callable[[str], str], rules: set[tuple[str, str]]) -> None:
