@@ -25,7 +25,7 @@ FAMILIES = {
     "BN3": [f"BN{number}" for number in range(301, 308)],
     "BN4": [f"BN{number}" for number in range(401, 408)],
     "BN5": ["BN501", "BN502"],
-    "BN6": ["BN601", "BN602", "BN603", "BN604", "BN607", "BN608"],
+    "BN6": [f"BN{number}" for number in range(601, 609)],
     "BN9": ["BN901"],
 }
 HEADINGS = ("What it finds", "Why it matters", ("Worked arithmetic", "Example"), "How to fix", "Limits")
