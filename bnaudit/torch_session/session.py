@@ -96,6 +96,8 @@ class TorchSession:
         if prepared.as_is:
             self._states[Mode.INFERENCE] = self._base
         self._mode: Mode | None = None
+        self._ran: Mode | None = None
+        """The mode of the forwards that ran since the model was restored; None: not known."""
         self._pending: Changed | None = None
         self._seen: set[Mode] = set()
         """Modes in which a forward was looked at bit by bit: what its code writes is known, and how."""
@@ -230,11 +232,14 @@ class TorchSession:
         """The state that the model is in, which shares the copies of one that is nearly the same."""
         return State(self._model, like=like, changed=like.found(thorough=self._overrides_modes), limit=self._limit)
 
-    def forget(self, *, everything: bool = False) -> None:
-        """What is written is put back as far as the caller knows; everything: restore what the caller cannot know."""
+    def forget(self) -> None:
+        """The caller has put back what it wrote: the next run restores what else was changed."""
+        ran = self._ran
         self._leave()
-        if everything or self._overrides_modes:
+        if self._overrides_modes:
             self._base.restore()
+        else:
+            self._ran = ran
 
     def rounding(self, dtype: str) -> Rounding | None:
         """What rounds the model's arithmetic to a dtype, None for "". Raises NotPossibleError for an unknown one."""
@@ -269,18 +274,21 @@ class TorchSession:
         if state is None:
             state = self._made(mode)
         if restored or self._mode is not mode:
-            state.restore(self._pending if self._mode is mode else None, thorough=self._is_unknown)
-        self._mode, self._pending, self._clean = mode, None, False
+            unknown = self._is_unknown
+            state.restore(self._pending if self._mode is mode else None, thorough=unknown)
+            if unknown and self._ran is mode:
+                self._seen.add(self._ran)
+        self._mode, self._ran, self._pending, self._clean = mode, mode, None, False
         return state
 
     @property
     def _is_unknown(self) -> bool:
         """Whether something ran that may have written past the versions of tensors."""
-        return not self._clean and self._mode not in self._seen
+        return not self._clean and self._ran not in self._seen
 
     def _leave(self) -> None:
         """Forget what is known of the state: the next run restores all of it."""
-        self._mode, self._pending, self._clean = None, None, False
+        self._mode, self._ran, self._pending, self._clean = None, None, None, False
 
     def _made(self, mode: Mode) -> State:
         unknown = self._is_unknown
