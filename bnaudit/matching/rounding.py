@@ -35,6 +35,8 @@ def rounding(one: StoredTensor, other: StoredTensor) -> str:
     ours, theirs = _floating(one), _floating(other)
     if ours is None or theirs is None or ours.shape != theirs.shape:
         return ""
+    if not _within(ours, theirs, 2.0 * _ROUNDINGS[-1][1], _ROUNDINGS[1][2]):
+        return ""  # further apart than any rounding: most layers that moved
     for dtype, unit, least in _ROUNDINGS:
         for stored, coarse, fine in ((one, ours, theirs), (other, theirs, ours)):
             narrow = (stored.dtype == dtype or _on_grid(coarse, dtype)) and not _on_grid(fine, dtype)
