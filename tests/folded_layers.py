@@ -25,6 +25,7 @@ Array = NDArray[Any]
 
 CHANNELS = 24
 EPS = 1e-5
+CAPS = Caps()
 
 
 class Held:
@@ -148,7 +149,7 @@ def verdict(case: Net, folded: Folded, *, says: bool = True, **changes: Any) -> 
     return judge(weighed, state)
 
 
-def folds_of(subject: Path, baseline: Path) -> Folds | None:
+def folds_of(subject: Path, baseline: Path, caps: Caps = CAPS) -> Folds | None:
     """The folds between the first parts of two files."""
     ours, theirs = describe(subject).parts[0], describe(baseline).parts[0]
-    return folds(Side(subject, ours, Caps()), Side(baseline, theirs, Caps()), match(ours, theirs))
+    return folds(Side(subject, ours, caps), Side(baseline, theirs, caps), match(ours, theirs))

@@ -31,21 +31,28 @@ _MOST_CHANNELS = 16
 
 def judge(weighed: Weighed, norm: NormState) -> Verdict:
     """What the folded layer is made of. Raises UnreadableError when weights have to be read again and cannot be."""
+    import numpy as np
+
     if not norm.finite or not _finite(weighed):
         return Verdict(FoldCause.UNKNOWN, "numbers that are not finite, or a negative variance: not compared")
     weighed = _coarsest(weighed, norm)
-    if float(stray_misfit(weighed).max()) <= 1.0:
-        return _judge_affine(weighed, norm)
-    return _judge_directions(weighed, norm)
+    with np.errstate(all="ignore"):
+        parallel = float(stray_misfit(weighed).max()) <= 1.0
+        return _judge_affine(weighed, norm) if parallel else _judge_directions(weighed, norm)
 
 
 def is_equal(weighed: Weighed, norm: NormState) -> bool:
     """Whether the layer is this norm's fold to rounding, by its vectors alone."""
-    weighed = _coarsest(weighed, norm)
-    if not norm.finite or not _finite(weighed) or stray_misfit(weighed).max() > 1.0:
+    import numpy as np
+
+    if not norm.finite or not _finite(weighed):
         return False
-    models = gain_models(weighed, norm)
-    return bool(models) and models[0].cause is FoldCause.EQUAL and _fits_exactly(weighed, norm, models[0])
+    weighed = _coarsest(weighed, norm)
+    with np.errstate(all="ignore"):
+        if stray_misfit(weighed).max() > 1.0:
+            return False
+        models = gain_models(weighed, norm)
+        return bool(models) and models[0].cause is FoldCause.EQUAL and _fits_exactly(weighed, norm, models[0])
 
 
 def _coarsest(weighed: Weighed, norm: NormState) -> Weighed:
@@ -62,22 +69,17 @@ def _judge_affine(weighed: Weighed, norm: NormState) -> Verdict:
     models = gain_models(weighed, norm)
     if not models:
         return _without_gain(weighed, norm)
-    if len(models) > 1 and models[0].cause is not FoldCause.EQUAL:
-        return _measured(weighed, norm, models[0], FoldCause.UNKNOWN, "another epsilon or gamma left out: cannot tell")
     model = models[0]
-    found = terms(weighed, norm, model.gain)
-    shift, words = _shift(weighed, found)
-    if shift is None and model.cause is FoldCause.EQUAL:
-        return _without_shift(weighed, norm, model)
-    gain_words = _gain_words(model, norm)
-    if model.cause is FoldCause.EQUAL:
-        cause = shift.cause if shift is not None else FoldCause.UNKNOWN
-        detail = words or f"equal to rounding{gain_words}"
-    else:
-        cause = model.cause
+    if len(models) > 1 and model.cause is not FoldCause.EQUAL:
+        return _measured(weighed, norm, model, FoldCause.UNKNOWN, "another epsilon or gamma left out: cannot tell")
+    shift, words = _shift(weighed, terms(weighed, norm, model.gain))
+    if model.cause is not FoldCause.EQUAL:
         rest = "; the biases fit nothing known" if shift is None else f"; {words}" if words else ""
-        detail = gain_words + rest
-    return _measured(weighed, norm, model, cause, detail)
+        return _measured(weighed, norm, model, model.cause, _gain_words(model, norm) + rest)
+    if shift is None:
+        return _without_shift(weighed, norm, model)
+    detail = words or f"equal to rounding{_gain_words(model, norm)}"
+    return _measured(weighed, norm, model, shift.cause, detail)
 
 
 def _shift(weighed: Weighed, found: Terms) -> tuple[ShiftModel | None, str]:
@@ -110,21 +112,24 @@ def _without_gain(weighed: Weighed, norm: NormState) -> Verdict:
     stated = _stated(norm)
     if weighed.unchanged:
         return _measured(weighed, norm, stated, FoldCause.LEFT_OUT, "weights and bias are as before, without the norm")
-    for half, rounded, gain in half_norms(norm, stated.eps):
-        model = stated._replace(gain=gain)
-        if misfit(weighed, gain).max() <= 1.0 and _fits_exactly(weighed, rounded, model):
-            detail = f"the norm's tensors were rounded to {half.dtype} before folding"
-            return _measured(weighed, norm, stated, FoldCause.HALF_PRECISION, detail)
+    half = _rounded_norm(weighed, norm, stated)
+    if half is not None:
+        detail = f"the norm's tensors were rounded to {half.dtype} before folding"
+        return _measured(weighed, norm, stated, FoldCause.HALF_PRECISION, detail)
     found = reordered_gains(weighed, norm, stated.gain)
     if found:
         return _measured(weighed, norm, stated, FoldCause.PERMUTED, found)
     coarse = through_half(weighed)
-    if coarse is not None:
-        verdict = _rounded(weighed, norm, coarse)
-        if verdict is not None:
-            return verdict
-    cause, detail = other_statistics(weighed, norm, stated.eps)
-    return _measured(weighed, norm, stated, cause, detail)
+    verdict = _rounded(weighed, norm, coarse) if coarse is not None else None
+    return verdict or _measured(weighed, norm, stated, *other_statistics(weighed, norm, stated.eps))
+
+
+def _rounded_norm(weighed: Weighed, norm: NormState, stated: GainModel) -> Rounding | None:
+    """The half precision that the norm's own tensors were rounded to before folding; None: none."""
+    for half, rounded, gain in half_norms(norm, stated.eps):
+        if misfit(weighed, gain).max() <= 1.0 and _fits_exactly(weighed, rounded, stated._replace(gain=gain)):
+            return half
+    return None
 
 
 def _judge_directions(weighed: Weighed, norm: NormState) -> Verdict:
@@ -139,13 +144,17 @@ def _judge_directions(weighed: Weighed, norm: NormState) -> Verdict:
         verdict = _rounded(weighed, norm, half) if half is not None else None
         if verdict is not None:
             return verdict
+    return _measured(weighed, norm, stated, *_turned(weighed))
+
+
+def _turned(weighed: Weighed) -> tuple[FoldCause, str]:
+    """Most channels point elsewhere: another convolution; a few: something that is not known."""
     off = stray_misfit(weighed) > 1.0
     share = f"{int(off.sum())} of {len(off)} channels"
     if off.sum() * 2 < len(off):
-        detail = f"{share} are no multiples of what they were, the others are"
-        return _measured(weighed, norm, stated, FoldCause.UNKNOWN, detail)
-    detail = f"{share} are no multiples of what they were: their directions are {weighed.turned:.1g} apart (median)"
-    return _measured(weighed, norm, stated, FoldCause.OTHER_WEIGHTS, detail)
+        return FoldCause.UNKNOWN, f"{share} are no multiples of what they were, the others are"
+    apart = f"their directions are {weighed.turned:.1g} apart (median)"
+    return FoldCause.OTHER_WEIGHTS, f"{share} are no multiples of what they were: {apart}"
 
 
 def _rounded(weighed: Weighed, norm: NormState, half: Rounding) -> Verdict | None:

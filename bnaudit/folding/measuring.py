@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bnaudit.comparison import LinearLayer
 from bnaudit.folding.permutation import row_order
 from bnaudit.folding.rounding import Rounding, rounding
-from bnaudit.folding.rows import Form, bias, by_input, by_output, forms, grouped
+from bnaudit.folding.rows import Form, bias, by_input, by_output, forms, grouped, sizes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +71,10 @@ class Weighed(NamedTuple):
     @property
     def direction(self) -> Array:
         """stray ÷ ‖W'‖ of the live channels: 0 where the channel is a multiple of what it was, 1 at right angles."""
-        found: Array = self.stray[self.live] / self.folded_size[self.live]
+        import numpy as np
+
+        with np.errstate(all="ignore"):  # what is not finite
+            found: Array = self.stray[self.live] / self.folded_size[self.live]
         return found
 
     @property
@@ -94,6 +97,8 @@ def weigh(own: LinearLayer, other: LinearLayer, channels: int, *, before: bool =
     None when they do not have so many channels or their sizes differ. Raises UnreadableError.
     """
     found = []
+    if sizes(own) != sizes(other):
+        return None
     for form in forms(own, other, channels, before=before):
         weighed = _weigh(own, other, form, before)
         if weighed is not None and weighed.turned < _PARALLEL:

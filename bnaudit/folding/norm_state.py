@@ -36,8 +36,8 @@ class NormState(NamedTuple):
         """Whether a fold of it is a number in every channel."""
         import numpy as np
 
-        positive = (self.var + (self.eps or 0.0) >= 0.0).all()
-        return bool(positive) and all(
+        positive = self.var + self.eps > 0.0 if self.eps is not None else self.var >= 0.0
+        return bool(positive.all()) and all(
             bool(np.isfinite(values).all()) for values in (self.mean, self.var, self.gamma, self.beta)
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from bnaudit.comparison import Fold, FoldCause, Folds, LinearLayer, Rename
 from bnaudit.description import NormLayer
@@ -44,20 +44,8 @@ def _folds(
     suspected: Suspected, own: Sequence[LinearLayer], others: Sequence[LinearLayer], renames: Sequence[Rename]
 ) -> Folds | None:
     known = [(layer, state) for layer in suspected.norms if (state := norm_state(layer)) is not None]
-    backwards = suspected.folded == "subject"
-    names = [(layer, tuple(_names(layer.name, renames, backwards=backwards))) for layer in own]
-    counterparts = Counterparts(names, others, [plain_name(layer.name) for layer in others])
-    finder = Finder(known, own, counterparts)
-    places = finder.places()
-    judged = [
-        (layer, place, _judge(layer, state, place, known))
-        for layer, state in known
-        if (place := places.get(layer.name))
-    ]
-    # In a net whose other norms were found, a layer at the right place is the one; among strangers it is any.
-    related = sum(place.related or verdict.cause is FoldCause.PERMUTED for _, place, verdict in judged)
-    usual = 2 * related > len(known)
-    folded = [_fold(*each) for each in judged if usual or each[1].related or each[2].cause is FoldCause.PERMUTED]
+    finder = Finder(known, own, _counterparts(own, others, renames, backwards=suspected.folded == "subject"))
+    folded = _judged(known, finder.places())
     if not suspected.other.part.folded and all(fold.cause in _NO_EVIDENCE for fold in folded):
         return None
     there = {fold.layer for fold in folded}
@@ -67,6 +55,26 @@ def _folds(
         unfound=tuple(layer.name for layer in suspected.norms if layer.name not in there),
         remarks=tuple(_remarks(finder)),
     )
+
+
+def _judged(known: Norms, places: Mapping[str, Place]) -> list[Fold]:
+    """The folds of the norms whose layers are there."""
+    judged = [
+        (layer, place, _judge(layer, state, place, known))
+        for layer, state in known
+        if (place := places.get(layer.name)) is not None
+    ]
+    related = [place.related or verdict.cause is FoldCause.PERMUTED for _, place, verdict in judged]
+    # In a net whose other norms were found, a layer at the right place is the one; among strangers it is any.
+    usual = 2 * sum(related) > len(known)
+    return [_fold(*each) for each, is_related in zip(judged, related, strict=True) if usual or is_related]
+
+
+def _counterparts(
+    own: Sequence[LinearLayer], others: Sequence[LinearLayer], renames: Sequence[Rename], *, backwards: bool
+) -> Counterparts:
+    names = [(layer, tuple(_names(layer.name, renames, backwards=backwards))) for layer in own]
+    return Counterparts(names, others, [plain_name(layer.name) for layer in others])
 
 
 def _names(name: str, renames: Sequence[Rename], *, backwards: bool) -> Iterator[str]:

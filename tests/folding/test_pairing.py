@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 from folded_layers import Array, Net, folds_of, net, right
 
+from bnaudit.auditing import describe
+from bnaudit.caps import Caps
 from bnaudit.comparison import FoldCause, Folds
+from bnaudit.description import Carrier, Part
+from bnaudit.folding import Side, folds
+from bnaudit.matching import match
+from bnaudit.records import replace
 
 State = dict[str, Array]
 LAYERS = ("a", "b", "c", "d")
@@ -159,3 +165,33 @@ def test_only_what_is_in_question_is_read(tmp_path: Path, monkeypatch: pytest.Mo
     assert compared(in_turn(cases), in_turn(cases), tmp_path) is None
     np.savez(tmp_path / "other.npz", **norms_last({"a": cases["a"]}))  # type: ignore[arg-type]
     assert folds_of(tmp_path / "other.npz", tmp_path / "other.npz") is None
+
+
+def test_weights_beyond_the_cap_are_a_remark(tmp_path: Path) -> None:
+    cases = nets()
+    for name, state in (("baseline.npz", in_turn(cases)), ("subject.npz", folded(cases))):
+        np.savez(tmp_path / name, **state)  # type: ignore[arg-type]
+    found = folds_of(
+        tmp_path / "subject.npz", tmp_path / "baseline.npz", Caps(value_bytes=cases["a"].weight.nbytes - 1)
+    )
+    assert found is None  # nothing can be read, and a state dict shows nothing of a fold by itself
+    big = {**cases, "a": net("conv")._replace(weight=np.repeat(cases["a"].weight, 2, axis=1))}
+    for name, state in (("baseline.npz", in_turn(big)), ("subject.npz", folded(big))):
+        np.savez(tmp_path / name, **state)  # type: ignore[arg-type]
+    found = folds_of(
+        tmp_path / "subject.npz", tmp_path / "baseline.npz", Caps(value_bytes=cases["a"].weight.nbytes + 128)
+    )
+    assert homes(found) == {"b": "b", "c": "c", "d": "d"}
+    assert found is not None and found.unfound == ("a.bn",)
+    assert "a.conv was not compared" in found.remarks[0]
+
+
+def test_a_live_model_has_no_file_to_read(tmp_path: Path) -> None:
+    cases = nets()
+    np.savez(tmp_path / "baseline.npz", **in_turn(cases))  # type: ignore[arg-type]
+    part = describe(tmp_path / "baseline.npz").parts[0]
+    bare = Part(name="", carrier=Carrier.MODULE)
+    assert folds(Side(None, bare, Caps()), Side(tmp_path / "baseline.npz", part, Caps()), match(bare, part)) is None
+    shown = replace(bare, folded="nn.Identity in place of norms")
+    found = folds(Side(None, shown, Caps()), Side(tmp_path / "baseline.npz", part, Caps()), match(shown, part))
+    assert found is not None and len(found.unfound) == 4 and "live model" in found.remarks[0]
