@@ -8,6 +8,7 @@ from bnaudit.comparison import Fold, FoldCause, Folds, LinearLayer, Rename
 from bnaudit.description import NormLayer
 from bnaudit.errors import UnreadableError
 from bnaudit.folding.causes import is_equal, judge
+from bnaudit.folding.chains import second_norm
 from bnaudit.folding.counterparts import Counterparts
 from bnaudit.folding.measuring import Weighed
 from bnaudit.folding.norm_state import NormState, norm_state
@@ -20,8 +21,11 @@ from bnaudit.matching import renamed
 from bnaudit.matching.naming import plain_name
 
 Norms = Sequence[tuple[NormLayer, NormState]]
+Judged = tuple[NormLayer, Place, Verdict]
 
 _NO_EVIDENCE = (FoldCause.OTHER_WEIGHTS, FoldCause.LEFT_OUT, FoldCause.UNKNOWN)
+_UNEXPLAINED = (FoldCause.UNKNOWN, FoldCause.OLDER_STATISTICS)
+"""Causes that leave room for another explanation."""
 _MOST_REMARKS = 8
 
 
@@ -67,7 +71,25 @@ def _judged(known: Norms, places: Mapping[str, Place]) -> list[Fold]:
     related = [place.related or verdict.cause is FoldCause.PERMUTED for _, place, verdict in judged]
     # In a net whose other norms were found, a layer at the right place is the one; among strangers it is any.
     usual = 2 * sum(related) > len(known)
-    return [_fold(*each) for each, is_related in zip(judged, related, strict=True) if usual or is_related]
+    kept = [each for each, is_related in zip(judged, related, strict=True) if usual or is_related]
+    return [_fold(*each) for each in _with_seconds(kept, known)]
+
+
+def _with_seconds(judged: list[Judged], known: Norms) -> Iterator[Judged]:
+    """The same, with norms that were folded behind another one into the same layer."""
+    there = {layer.name for layer, _, _ in judged}
+    states = {layer.name: state for layer, state in known}
+    alone = [each for each in known if each[0].name not in there]
+    for layer, place, verdict in judged:
+        second = None
+        if verdict.cause in _UNEXPLAINED and alone:
+            second = second_norm(place.weighed, states[layer.name], alone)
+        if second is None:
+            yield layer, place, verdict
+            continue
+        alone = [each for each in alone if each[0] is not second]
+        for one, other in ((layer, second), (second, layer)):
+            yield one, place, Verdict(FoldCause.EQUAL, f"equal to rounding, folded together with {other.name}")
 
 
 def _counterparts(
@@ -95,7 +117,7 @@ def _judge(layer: NormLayer, state: NormState, place: Place, known: Norms) -> Ve
         verdict = judge(place.weighed, state)
     except UnreadableError as error:
         return Verdict(FoldCause.UNKNOWN, f"the weights could not be read again: {error}")
-    if verdict.cause not in (FoldCause.UNKNOWN, FoldCause.OLDER_STATISTICS):
+    if verdict.cause not in _UNEXPLAINED:
         return verdict
     for other, another in known:
         if other is not layer and another.mean.shape == state.mean.shape and is_equal(place.weighed, another):

@@ -195,3 +195,24 @@ def test_a_live_model_has_no_file_to_read(tmp_path: Path) -> None:
     shown = replace(bare, folded="nn.Identity in place of norms")
     found = folds(Side(None, shown, Caps()), Side(tmp_path / "baseline.npz", part, Caps()), match(shown, part))
     assert found is not None and len(found.unfound) == 4 and "live model" in found.remarks[0]
+
+
+def test_two_norms_in_a_row_fold_into_one_layer(tmp_path: Path) -> None:
+    cases = nets()
+    behind = net("conv", 11)
+    gain, shift = behind.gain, behind.beta - behind.mean * behind.gain
+    weight, bias = right(cases["b"])
+    subject = folded(cases) | {
+        "b.conv.weight": weight * gain[:, None, None, None],
+        "b.conv.bias": bias * gain + shift,
+    }
+    baseline: State = {}
+    for key, value in in_turn(cases).items():
+        baseline[key] = value
+        if key == "b.bn.running_var":
+            baseline |= {name.replace("b.bn", "b.second"): values for name, values in norm(behind, "b").items()}
+    found = compared(baseline, subject, tmp_path)
+    assert found is not None and found.unfound == ()
+    assert {fold.cause for fold in found.folds} == {FoldCause.EQUAL}, found.folds
+    assert [fold.layer for fold in found.folds] == ["a.bn", "b.bn", "b.second", "c.bn", "d.bn"]
+    assert found.folds[1].detail == "equal to rounding, folded together with b.second"
