@@ -13,8 +13,10 @@ _ARITHMETIC = 3e-5
 """Relative to the scores: kernels of another machine differ by this much, and not as noise does."""
 
 
-def level_of(trials: Trials, trial: Trial) -> float | None:
+def level_of(trials: Trials, trial: Trial, *, patterned: bool = False) -> float | None:
     """The trial's residual, when what it leaves is far below the scores' spread and of no pattern; None: it is not.
+
+    patterned: what is as small as the difference of two machines' kernels may have a pattern.
 
     A fault that is on no list leaves a pattern: it grows with the scores, or with some of the rows or columns. Half
     precision makes noise of its own, which hides any pattern.
@@ -29,6 +31,6 @@ def level_of(trials: Trials, trial: Trial) -> float | None:
     if trial.value > _WELL_BELOW * spread:
         return None
     scale = float(np.sqrt(np.mean(seen[logged] ** 2)))
-    if trial.value > _ARITHMETIC * scale and not is_noise(seen - trial.scores, trial.scores):
-        return None
-    return trial.value
+    if patterned and trial.value <= _ARITHMETIC * scale:
+        return trial.value
+    return trial.value if is_noise(seen - trial.scores, trial.scores) else None

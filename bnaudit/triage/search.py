@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import combinations
+from itertools import combinations, product
 from typing import NamedTuple
 
 from bnaudit.diagnosis import Hypothesis
@@ -24,7 +24,7 @@ _BEST = 10
 """Trials of which all pairs are made."""
 _EACH = 2
 """Of these at most so many of one kind."""
-_BASES = 3
+_BASES = 4
 """Hypotheses on top of which layers are searched."""
 _MOST_PAIRS = 400
 _LOWERS = 0.98
@@ -59,6 +59,7 @@ class Search:
             (self._sets, "faults of several layers"),
             (self._numbers, "an epsilon that is none of the usual ones"),
             (self._pairs, "pairs of hypotheses"),
+            (self._layers_on_top, "faults of single layers together with another fault"),
             (self._sets_on_top, "faults of several layers together with another fault"),
         )
         done, interrupted = 0, False
@@ -148,12 +149,24 @@ class Search:
             if self._is_settled():
                 return
 
+    def _layers_on_top(self) -> None:
+        if self._is_settled():
+            return
+        hypotheses = [each for generator in self.generators for each in generator.of_layers(self.situation)]
+        for base, each in product(self._bases(), hypotheses):
+            both = joined(base.hypothesis, each)
+            if both is not None:
+                self._confirmed(self._narrow(both, (base.hypothesis, each)))
+
+    def _bases(self) -> list[Trial]:
+        """The nearest whole-model hypotheses besides eval: of another fault on top they need not be nearer than it."""
+        others = [trial for trial in self.singles[1:] if trial.scores is not None]
+        return sorted(others, key=lambda trial: trial.value)[:_BASES]
+
     def _sets_on_top(self) -> None:
         if self._is_settled():
             return
-        without = self._without()
-        bases = sorted((t for t in self.singles if t.value < without), key=lambda trial: trial.value)[:_BASES]
-        for base in bases:
+        for base in self._bases():
             narrow = self._narrow(base.hypothesis, base.parts)
             for search in self._searches():
                 self._searched(LayerTrials(self.trials, search, base.hypothesis), narrow.value)

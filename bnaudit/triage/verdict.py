@@ -35,7 +35,7 @@ def verdict(trials: Trials, singles_done: bool) -> Verdict:
     fitting = [trial for trial in known if fits(trials, trial)]
     precision = None
     if not fitting:
-        precision = level_of(trials, known[0]) if known else None
+        precision = level_of(trials, known[0], patterned=True) if known else None
         if precision is None:
             return _unexplained(trials, every)
         fitting = [trial for trial in known if trial.value <= FLOOR_FACTOR * precision]
