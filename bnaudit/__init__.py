@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bnaudit.description import Description
     from bnaudit.errors import BnauditError
     from bnaudit.results import Finding, Report, Severity
+    from bnaudit.score_triage import diagnose
     from bnaudit.settings import Settings
     from bnaudit.watching.watch import watch
 
@@ -30,6 +31,7 @@ _HOMES = {
     "audit": "bnaudit.auditing",
     "compare": "bnaudit.comparing",
     "describe": "bnaudit.auditing",
+    "diagnose": "bnaudit.score_triage",
     "BnauditError": "bnaudit.errors",
     "Description": "bnaudit.description",
     "Finding": "bnaudit.results",
@@ -51,6 +53,7 @@ __all__ = [
     "audit",
     "compare",
     "describe",
+    "diagnose",
     "watch",
 ]
 

@@ -20,6 +20,7 @@ from sample_models import (
     write_healthy,
     write_running_controls,
     write_running_defects,
+    write_scores,
 )
 from sample_models.catalogue import SAMPLES
 from sample_models.digits import build
@@ -54,6 +55,8 @@ def main(names: list[str]) -> None:
         torch.manual_seed(SEED)
         WRITERS[name](trained, path)
         print(f"{size_of(path):9,} {name}")
+    if not names:
+        write_scores.write()
 
 
 def train_once(digits: Digits) -> Trained:

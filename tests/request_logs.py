@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cache
 from pathlib import Path
 
@@ -25,7 +26,12 @@ def images() -> torch.Tensor:
 
 
 def served() -> DigitNet:
-    """The healthy sample in eval."""
+    """The healthy sample in eval, a copy of one's own."""
+    return copy.deepcopy(_healthy())
+
+
+@cache
+def _healthy() -> DigitNet:
     net = DigitNet()
     net.load_state_dict(torch.load(SAMPLES / "healthy" / "state_dict.pt", weights_only=True))
     return net.eval()

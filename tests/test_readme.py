@@ -17,6 +17,8 @@ EXAMPLE = """inspect sample_models/defects/virgin_statistics.pt \\
     --model sample_models/digits.py:build --inputs sample_models/digits.npz"""
 COMPARISON = "compare sample_models/compare/trained.pt sample_models/compare/stray_forward.pt"
 
+TRIAGE = "triage --observed sample_models/scores/requests.csv"
+
 
 def run(*arguments: str) -> str:
     done = subprocess.run(
@@ -37,6 +39,10 @@ def example() -> str:
 
 def comparison() -> str:
     return shown(COMPARISON)
+
+
+def triage_of_a_log() -> str:
+    return shown(TRIAGE)
 
 
 def shown(command: str) -> str:
@@ -70,7 +76,13 @@ def samples() -> str:
     return "\n".join(rows) + "\n"
 
 
-SECTIONS = {"example": example, "comparison": comparison, "rules": rules, "samples": samples}
+SECTIONS = {
+    "example": example,
+    "comparison": comparison,
+    "triage-log": triage_of_a_log,
+    "rules": rules,
+    "samples": samples,
+}
 
 
 def section(text: str, name: str) -> str:

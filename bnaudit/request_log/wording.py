@@ -121,12 +121,10 @@ def needs(repeats: Repeats, points: Sequence[str]) -> list[str]:
         lacking += [] if repeats.sizes_logged else [SIZES]
         lacking += [] if repeats.timed else [TIMES]
         lacking.append("some inputs sent twice alone, and twice beside the same companions")
-    if points[:1] == ("companions",):
-        lacking.append("all inputs of each request, so that `bnaudit triage` can replay them in the served model")
+    if points == ("companions",) and repeats.requests is None:
+        lacking.append(f"{REQUESTS}, so that the log can be replayed")
     if points[:1] == ("history",):
         lacking.append("the served state saved before and after, for `bnaudit compare`")
-    if points[:1] == ("randomness",):
-        lacking.append("the served model: `bnaudit inspect` finds what draws at random")
     return lacking
 
 

@@ -73,8 +73,10 @@ def log_advice(log: LogEvidence | None) -> tuple[str, ...]:
     """What to do after a log, and what to log next."""
     if log is None:
         return ()
-    causes = tuple(_REMEDIES[cause] for cause in log.points_to[:1]) if len(log.points_to) == 1 else ()
-    return (*causes, *(f"log {need}" for need in log.needs))
+    said = [_REMEDIES[cause] for cause in log.points_to] if len(log.points_to) == 1 else []
+    if log.points_to:
+        said.append("to be sure of the layers, replay it: bnaudit triage MODEL --inputs x.npz --observed LOG")
+    return (*said, *(f"log {need}" for need in log.needs))
 
 
 def _number(value: float | None) -> str:

@@ -72,6 +72,9 @@ class Family(NamedTuple):
     name: str
     judge: Callable[[Replays, LogEvidence | None], FamilyMatch | None]
     """None: the model cannot have it (no dropout, no norm that uses the batch)."""
+    rank: int = 1
+    """Of several that are consistent the lower goes first: 0 where one state must account for all observations, which
+    hardly another cause does; 1 where every observation has a draw of its own."""
 
 
 def families(
@@ -83,7 +86,7 @@ def families(
     """
     from bnaudit.errors import BnauditError
 
-    judged: list[FamilyMatch] = []
+    judged: list[tuple[int, FamilyMatch]] = []
     left: list[tuple[str, str]] = []
     for name in names(__name__):
         family: Family = load(__name__, name).FAMILY
@@ -93,5 +96,10 @@ def families(
             left.append((family.name, str(error)))
             continue
         if match is not None:
-            judged.append(match)
-    return tuple(sorted(judged, key=lambda match: (not match.consistent, -match.inside))), tuple(left)
+            judged.append((family.rank, match))
+    return tuple(match for _, match in sorted(judged, key=_order)), tuple(left)
+
+
+def _order(entry: tuple[int, FamilyMatch]) -> tuple[bool, int, float]:
+    rank, match = entry
+    return not match.consistent, rank, -match.inside if match.inside == match.inside else 0.0

@@ -25,4 +25,4 @@ def judge(replays: Replays, log: LogEvidence | None) -> FamilyMatch | None:
     return judged(replays, log, _TEMPLATE, "", _UPDATES, _SEED)
 
 
-FAMILY = Family("more-updates", judge)
+FAMILY = Family("more-updates", judge, rank=0)

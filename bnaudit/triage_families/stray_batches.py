@@ -25,4 +25,4 @@ def judge(replays: Replays, log: LogEvidence | None) -> FamilyMatch | None:
     return judged(replays, log, _TEMPLATE, "history", _UPDATES, _SEED)
 
 
-FAMILY = Family("stray-batches", judge)
+FAMILY = Family("stray-batches", judge, rank=0)
