@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bnaudit.feeds.axes import found
+from bnaudit.feeds.guesses import batch_name
 from bnaudit.feeds.in_order import open_in_order
 from bnaudit.feeds.pools import Pool
 from bnaudit.feeds.synthetic import generated, shown
@@ -77,14 +78,22 @@ def batch_size(session: Session, pool: Pool, options: RunOptions) -> int:
         return options.batch_size
     each = sum(array.nbytes for array, _ in pool.arrays()) / max(pool.size, 1)
     size = max(1, min(MOST_ROWS, pool.size, int(_MOST_BYTES / max(each, 1))))
-    largest = [high for _, high in session.dims.values() if high is not None]
-    return min([size, *largest])
+    return min([size, *(most for _, most in _limits(session) if most is not None)])
 
 
-def batches(pool: Pool, size: int, *, fixed: bool) -> Iterator[tuple[Batch, int]]:
-    """The samples in order, `size` at a time, and how many of the rows count: a fixed batch is filled with copies of
-    its last sample."""
+def fewest(session: Session) -> int:
+    """Rows below which a forward is filled up: programs are often exported for two or more."""
+    return session.fixed_batch or max((least for least, _ in _limits(session)), default=1)
+
+
+def _limits(session: Session) -> list[tuple[int, int | None]]:
+    names = {name for signature in session.signatures[:1] for declared in signature if (name := batch_name(declared))}
+    return [session.dims[name] for name in sorted(names & {*session.dims})]
+
+
+def batches(pool: Pool, size: int, least: int) -> Iterator[tuple[Batch, int]]:
+    """The samples in order, `size` at a time, and how many of the rows count: a batch below `least` rows is filled
+    with copies of its last sample."""
     for begin in range(0, pool.size, size):
         rows = list(range(begin, min(begin + size, pool.size)))
-        filled = rows + [rows[-1]] * (size - len(rows)) if fixed else rows
-        yield pool.take(filled).batch(), len(rows)
+        yield pool.take(rows + [rows[-1]] * (least - len(rows))).batch(), len(rows)

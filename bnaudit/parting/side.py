@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from bnaudit.description import Carrier, Part
-from bnaudit.parting.inputs import Inputs, batch_size, batches
+from bnaudit.parting.inputs import Inputs, batch_size, batches, fewest
 from bnaudit.progress import Progress
 from bnaudit.records import Record, replace
 from bnaudit.run_options import RunOptions
@@ -92,7 +92,7 @@ def run_side(
     kept = _Kept(session, min(most, inputs.pool.size))
     begin, total = time.monotonic(), -(-kept.most // size)
     pool = inputs.pool if kept.most == inputs.pool.size else inputs.pool.take(range(kept.most))
-    for number, (batch, count) in enumerate(batches(pool, size, fixed=session.fixed_batch is not None), 1):
+    for number, (batch, count) in enumerate(batches(pool, size, fewest(session)), 1):
         progress.forward(name, number, total)
         kept.add(batch, count, _forward(session, batch, kept.samples < WATCHED, options.seed))
         if kept.bytes > _MOST_BYTES:
