@@ -28,6 +28,10 @@ class Kind(str, Enum):
     """buffers and parameters before and after a forward"""
     SIZE = "size"
     """one sample alone and among companions"""
+    COPIES = "copies"
+    """copies of one sample in one batch"""
+    STATISTICS = "statistics"
+    """what a layer receives and what is stored for it"""
 
 
 class LayerCase(Record):
@@ -45,6 +49,21 @@ class LayerCase(Record):
     gamma: float
     beta: float
     eps: float
+
+
+class StatisticsCase(Record):
+    """A layer's stored statistics against what it received with all norms in training mode."""
+
+    layer: str
+    eps: float
+    shift: float
+    """Root mean square over channels of (received mean − stored mean) ÷ stored standard deviation."""
+    ratio: float
+    """exp of the median over channels of |log(received ÷ stored variance)|, epsilon added to both."""
+    shift_limit: float
+    ratio_limit: float
+    worst: tuple[int, ...]
+    """Channels furthest off."""
 
 
 class Demonstration(Record, eq=False):
@@ -82,6 +101,7 @@ class Demonstration(Record, eq=False):
     layers: tuple[str, ...] = ()
     """Where it happens: norm layers, modules or source lines."""
     case: LayerCase | None = None
+    statistics: StatisticsCase | None = None
     zeroed: float = 0.0
     """Share of the input values that could be set to 0."""
     compute_dtype: str = "float32"

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from bnaudit.markdown_text import prose
-from bnaudit.reproduction.demonstration import Demonstration, LayerCase
+from bnaudit.reproduction.demonstration import Demonstration, LayerCase, StatisticsCase
 from bnaudit.reproduction.model_source import ModelSource
 from bnaudit.reproduction.quoted import Call
 from bnaudit.reproduction.words import summary
@@ -29,6 +29,7 @@ def read_me(
         _running(source, copied),
         ["```", *(line.rstrip() for line in said.strip().splitlines()), "```"],
         _layer(found.case),
+        _statistics(found.statistics),
         _modes(found, calls),
         _versions(found, runner),
         ["`included.txt` lists what of your data is in this directory."],
@@ -64,6 +65,15 @@ def _layer(case: LayerCase | None) -> Iterable[str]:
     yield _row(f"x = {by_hand.written(x)} becomes", gained, _normalized(x, *stored, case) if stored else None)
     yield ""
     yield f"gamma {_text(case.gamma)}, beta {_text(case.beta)}, epsilon {_text(case.eps)}."
+
+
+def _statistics(case: StatisticsCase | None) -> Iterable[str]:
+    if case is None:
+        return
+    yield f"## {prose(case.layer or 'the model itself')}"
+    yield ""
+    yield "With all norms in training mode this is the first layer whose stored mean and variance are off."
+    yield f"Channels furthest off: {', '.join(map(str, case.worst))}. Measure the statistics again on training data."
 
 
 def _normalized(x: float, mean: float, var: float, case: LayerCase) -> float:

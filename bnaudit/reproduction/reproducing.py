@@ -71,7 +71,8 @@ def reproduce(
         trials = Trials(session, options.budget)
         outcome = first_defect(trials, samples, searches, options.seed)
         if outcome.found is None:
-            said = f"no defect showed on {samples.source}: {'; '.join(outcome.passed)}"
+            said = f"no defect showed on {samples.source}: {'; '.join(outcome.passed) or 'nothing was looked at'}"
+            said += f". Not looked at: {'; '.join(outcome.unseen)}" if outcome.unseen else ""
             return Reproduction(folder=None, summary=said, forwards=trials.forwards if outcome.passed else 0)
         found = outcome.found
         source = model_source(place.path if place is not None else None, session, options)

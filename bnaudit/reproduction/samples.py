@@ -27,6 +27,8 @@ class Samples(NamedTuple):
     pool: Pool
     labels: tuple[str, ...]
     """Of every row, where it comes from: `row 17 of digits.npz`."""
+    real: int
+    """How many of them, from the first on, are the user's."""
     source: str
     synthetic: bool
     remarks: tuple[str, ...]
@@ -42,7 +44,7 @@ def open_samples(session: Session, options: RunOptions) -> Samples:
     rows = distinct(given.pool)[:MOST]
     labels = tuple(f"row {row} of {given.name}" for row in rows)
     source = f"{given.name}, {given.pool.size} samples"
-    few = Samples(given.pool.take(rows), labels, source, False, given.remarks)
+    few = Samples(given.pool.take(rows), labels, len(rows), source, False, given.remarks)
     return few if len(rows) >= _FEWEST else _with_made(few, options)
 
 
@@ -59,4 +61,4 @@ def _made(session: Session, options: RunOptions) -> Samples:
     pool = feed.pool
     rows = distinct(pool)[:MOST]
     labels = tuple(f"made sample {row} (seed {options.seed})" for row in rows)
-    return Samples(pool.take(rows), labels, feed.source, True, feed.remarks)
+    return Samples(pool.take(rows), labels, 0, feed.source, True, feed.remarks)

@@ -80,7 +80,13 @@ def _constants(found: Demonstration, loaded: Loading) -> str:
         lines += [f"ALONE = {list(found.batches[0])}  # rows of inputs.npz", f"AMONG = {list(found.batches[1])}"]
     else:
         lines += [f"BATCH = {list(found.batches[0])}  # rows of inputs.npz in one batch"]
-    if found.kind is not Kind.STATE:
+    if found.statistics is not None:
+        case = found.statistics
+        lines += [
+            f"LAYER = {literal(case.layer)}",
+            f"MEAN_LIMIT, VARIANCE_LIMIT = {case.shift_limit:g}, {case.ratio_limit:g}  # deviations, a factor",
+        ]
+    elif found.kind is not Kind.STATE:
         lines += [f"LIMIT = {found.limit:.3g}  # what rounding can make: 64 epsilons of the output's scale"]
         if found.kind is not Kind.SIZE or not found.raised:
             lines += [
@@ -149,6 +155,8 @@ def _main(found: Demonstration, graph: bool, *, notices: bool) -> str:
         Kind.RANDOM: _random,
         Kind.STATE: _state,
         Kind.SIZE: _size,
+        Kind.COPIES: _copies,
+        Kind.STATISTICS: _statistics,
     }[found.kind](found, graph)
     return f"def main():\n{notice}{body}"
 
@@ -212,6 +220,46 @@ def _state(found: Demonstration, graph: bool) -> str:
     for name in changed[:8]:
         print(f"{ascii(name)[1:-1]}: {before[name].flatten()[:3].tolist()} became {after[name].flatten()[:3].tolist()}")
     print(f"one forward changed {len(changed)} buffers or parameters")
+    return 1"""
+
+
+def _copies(found: Demonstration, graph: bool) -> str:
+    take = (
+        "output[0], output[-1]"
+        if found.axis == 0
+        else f"output.take(0, axis={found.axis}), output.take(-1, axis={found.axis})"
+    )
+    return f"""    output = run(load(), BATCH)
+    first, last = {take}
+    difference = np.abs(first - last).max()
+    print(f"the first of {{len(BATCH)}} copies: {{first.ravel()[:4]}}")
+    print(f"the last of them:   {{last.ravel()[:4]}}")
+{_verdict("mended: copies have one output", "copies of one sample have different outputs")}"""
+
+
+def _statistics(found: Demonstration, graph: bool) -> str:
+    assert found.statistics is not None
+    return """    model = load()
+    norm = dict(model.named_modules())[LAYER]
+    mean, var = norm.running_mean.double().cpu().numpy(), norm.running_var.double().cpu().numpy()
+    for module in model.modules():  # as in training, so that only the guilty layer looks so
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+            module.train()
+    seen = []
+    norm.register_forward_pre_hook(lambda module, args: seen.append(args[0].double().cpu().numpy()))
+    run(model, BATCH)
+    values = np.moveaxis(seen[0], 1, 0).reshape(len(mean), -1)
+    live = (var > norm.eps) & (values.var(axis=1) > 1e-12 * var)
+    mean, var, values = mean[live], var[live], values[live]
+    shift = np.sqrt(np.mean((values.mean(axis=1) - mean) ** 2 / var))
+    ratio = np.exp(np.median(np.abs(np.log((values.var(axis=1, ddof=1) + norm.eps) / (var + norm.eps)))))
+    print(f"{len(BATCH)} samples, {values.shape[1]} values for each of {len(mean)} channels")
+    print(f"the received mean is {shift:.3g} stored standard deviations away; {MEAN_LIMIT:g} is the limit")
+    print(f"the received variance is off by a factor of {ratio:.3g}; {VARIANCE_LIMIT:g} is the limit")
+    if shift <= MEAN_LIMIT and ratio <= VARIANCE_LIMIT:
+        print("mended: the stored statistics fit")
+        return 0
+    print("the stored statistics do not fit what the layer receives")
     return 1"""
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from bnaudit.errors import UsageError
 from bnaudit.feeds.fitting import misfit
 from bnaudit.nearest_name import nearest
-from bnaudit.reproduction import neighbours, repeats, sizes
+from bnaudit.reproduction import copies, neighbours, repeats, sizes, stale_statistics
 from bnaudit.reproduction.demonstration import Demonstration
 from bnaudit.reproduction.samples import Samples
 from bnaudit.reproduction.trials import Trials
@@ -25,6 +25,8 @@ class Search(NamedTuple):
     """What a model without it does, for a person."""
     mode: Mode
     find: Find
+    cannot: Callable[[Trials, Samples], str] = lambda trials, samples: ""
+    """What it would take to look at it; "": it can be."""
 
 
 SEARCHES = (
@@ -33,7 +35,9 @@ SEARCHES = (
     Search(("BN306",), "a second time gives the same", Mode.INFERENCE, repeats.find_history),
     Search(("BN402",), "a forward changes nothing", Mode.INFERENCE, repeats.find_state),
     Search(("BN303",), "a sample alone is as among others", Mode.INFERENCE, sizes.find),
+    Search(("BN305",), "copies of a sample are alike", Mode.INFERENCE, copies.find),
     Search(("BN201",), "as it was saved, companions do not matter", Mode.AS_SAVED, neighbours.find),
+    Search(("BN404", "BN403"), "stored statistics fit", Mode.INFERENCE, stale_statistics.find, stale_statistics.cannot),
 )
 
 
@@ -43,6 +47,8 @@ class Outcome(NamedTuple):
     found: Demonstration | None
     passed: tuple[str, ...]
     """What was looked at and is as it should be."""
+    unseen: tuple[str, ...] = ()
+    """What was not looked at, and what it would take."""
 
 
 def chosen(rule: str | None) -> tuple[Search, ...]:
@@ -63,16 +69,21 @@ def first_defect(trials: Trials, samples: Samples, searches: Sequence[Search], s
     """The first defect that shows. Raises UnreadableError when the model does not take the inputs at all."""
     _must_take(trials, samples)
     passed: list[str] = []
+    unseen: list[str] = []
     fixed = seed if repeats.draws(trials, samples) else None
     for search in searches:
         if search.mode not in trials.session.modes:
+            continue
+        needs = search.cannot(trials, samples)
+        if needs:
+            unseen.append(f"whether {search.what}, which takes {needs}")
             continue
         trials.seed = None if search.find is repeats.find_random else fixed
         found = search.find(trials, samples, search.mode)
         if found is not None:
             return Outcome(found, tuple(passed))
         passed.append(search.what)
-    return Outcome(None, tuple(passed))
+    return Outcome(None, tuple(passed), tuple(unseen))
 
 
 def _must_take(trials: Trials, samples: Samples) -> None:

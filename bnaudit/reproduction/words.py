@@ -27,19 +27,28 @@ def _claim(found: Demonstration) -> str:
         return f"{where} the same batch has another output the second time ({found.rule})."
     if found.kind is Kind.STATE:
         return f"{where} a forward changes {listed(found.changed)} ({found.rule})."
+    if found.kind is Kind.COPIES:
+        return f"{where} copies of one sample in one batch have different outputs ({found.rule})."
+    if found.statistics is not None:
+        case = found.statistics
+        name = case.layer or "the model itself"
+        return (
+            f"The statistics stored for {name} do not fit what it receives ({found.rule}): the mean is off"
+            f" by {case.shift:.3g} standard deviations, the variance by a factor of {case.ratio:.3g}."
+        )
     if found.raised:
         return f"{where} a sample alone raises, and among others it does not ({found.rule})."
     return f"{where} a sample alone has another output than among others ({found.rule})."
 
 
 def _numbers(found: Demonstration) -> str:
-    if found.kind is Kind.STATE or found.raised or found.difference == float("inf"):
+    if found.kind in (Kind.STATE, Kind.STATISTICS) or found.raised or found.difference == float("inf"):
         return ""
     return f" The difference is {found.difference:.4g}; rounding can make {found.limit:.2g}."
 
 
 def _places(found: Demonstration) -> str:
-    if not found.layers or found.kind is Kind.STATE:
+    if not found.layers or found.kind in (Kind.STATE, Kind.STATISTICS):
         return ""
     verb = {
         Kind.NEIGHBOURS: "Samples meet in",

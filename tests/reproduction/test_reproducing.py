@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -112,12 +113,24 @@ def build():
     return Raises()
 """
 )
+PLACES = (
+    HEAD
+    + """
+class Places(Net):
+    def forward(self, x):
+        return super().forward(x) + torch.arange(len(x))[:, None]  # the defect
+
+def build():
+    return Places()
+"""
+)
 DEFECTS = {
     "neighbours": (LEAK, Kind.NEIGHBOURS, "BN301", "the same sample has two outputs"),
     "random": (DROPS, Kind.RANDOM, "BN302", "by chance"),
     "history": (HISTORY, Kind.REPEAT, "BN306", "the second time"),
     "state": (COUNTS, Kind.STATE, "BN402", "seen"),
     "squeezed": (SQUEEZES, Kind.SIZE, "BN303", "shape"),
+    "places": (PLACES, Kind.COPIES, "BN305", "copies of one sample have different outputs"),
     "raises": (RAISES, Kind.SIZE, "BN303", "one is too few"),
 }
 
@@ -129,18 +142,28 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def project(folder: Path, code: str, name: str = "net.py") -> Path:
-    """A folder with the user's code, a checkpoint and inputs."""
+    """A folder with the user's code, a checkpoint with statistics of these inputs, and the inputs."""
     (folder / name).write_text(code, encoding="utf-8")
     generator = np.random.default_rng(0)
     np.savez(folder / "x.npz", input=generator.normal(size=(20, 1, 6, 6)).astype(np.float32))
-    names: dict[str, Any] = {}
-    exec(compile(code, name, "exec"), names)
-    net = names["build"]()
-    for module in net.modules():
-        if isinstance(module, torch.nn.BatchNorm2d):
-            module.running_mean.normal_(generator=torch.Generator().manual_seed(1))
+    net = measured(user_model(code), folder)
     torch.save(net.state_dict(), folder / "model.pt")
     return folder
+
+
+def measured(net: Any, folder: Path) -> Any:
+    """Its statistics are those of the inputs."""
+    for module in net.train().modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.momentum = None
+    net.float()(torch.from_numpy(np.load(folder / "x.npz")["input"]))
+    return net
+
+
+def user_model(code: str) -> Any:
+    names: dict[str, Any] = {}
+    exec(compile(code, "net.py", "exec"), names)
+    return names["build"]()
 
 
 def made(folder: Path, name: str = "net.py", **more: Any) -> Reproduction:
@@ -148,26 +171,48 @@ def made(folder: Path, name: str = "net.py", **more: Any) -> Reproduction:
     return reproduce(folder / "model.pt", folder / "repro", Settings(run=options), **more)
 
 
-def plain(script: Path) -> subprocess.CompletedProcess[str]:
-    """The script in a Python that cannot import bnaudit."""
-    code = (
-        "import runpy, sys\n"
-        "class Nowhere:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name.partition('.')[0] == 'bnaudit':\n"
-        "            raise ModuleNotFoundError(name)\n"
-        "sys.meta_path.insert(0, Nowhere())\n"
-        f"runpy.run_path({str(script)!r}, run_name='__main__')\n"
-    )
-    return subprocess.run(
-        [sys.executable, "-I", "-c", code],
-        capture_output=True,
+PLAIN = """
+import pathlib, runpy, shutil, sys
+
+class Nowhere:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition('.')[0] == 'bnaudit':
+            raise ModuleNotFoundError(name)
+
+def run():
+    try:
+        runpy.run_path(sys.argv[1], run_name='__main__')
+    except SystemExit as stop:
+        return stop.code
+
+sys.meta_path.insert(0, Nowhere())
+codes = [run()]
+for mended, place in zip(sys.argv[2::2], sys.argv[3::2]):
+    shutil.copyfile(mended, place)
+    sys.modules.pop('net', None)
+    shutil.rmtree(pathlib.Path(place).parent / '__pycache__', ignore_errors=True)
+    codes.append(run())
+print('codes', codes)
+"""
+"""Runs a script where bnaudit cannot be imported, and again after files were put in the place of others."""
+
+
+def plain(script: Path, *mends: tuple[Path, Path]) -> tuple[list[int], str]:
+    """Exit codes, and all that was printed."""
+    pairs = [str(path) for mend in mends for path in mend]
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", PLAIN, str(script), *pairs],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         encoding="utf-8",
         cwd=script.parent.parent,
         env={**os.environ, "PYTHONIOENCODING": "utf-8"},
         check=False,
     )
+    said, _, codes = done.stdout.rpartition("codes ")
+    assert codes, done.stdout
+    return json.loads(codes), said
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
@@ -177,14 +222,11 @@ def test_the_script_exits_1_on_the_defect_and_0_once_it_is_mended(defect: str, t
     assert result.exit_code == 1 and result.found is not None
     assert (result.found.kind, result.found.rule) == (kind, rule)
     script = tmp_path / "repro" / "repro.py"
-    shown = plain(script)
-    assert shown.returncode == 1, shown.stderr
-    assert said in shown.stdout
+    (tmp_path / "mended.py").write_text(HEALTHY, encoding="utf-8")
+    codes, shown = plain(script, (tmp_path / "mended.py", tmp_path / "net.py"))
+    assert codes == [1, 0], shown
+    assert said in shown and "mended" in shown
     assert "bnaudit" not in [line.split()[1] for line in script.read_text().splitlines() if line.startswith("import ")]
-    (tmp_path / "net.py").write_text(HEALTHY, encoding="utf-8")
-    mended = plain(script)
-    assert mended.returncode == 0, mended.stdout + mended.stderr
-    assert "mended" in mended.stdout
 
 
 def test_no_more_is_included_than_needed(tmp_path: Path) -> None:
@@ -209,15 +251,28 @@ def test_no_more_is_included_than_needed(tmp_path: Path) -> None:
     ]
 
 
+def test_stored_statistics_that_do_not_fit_are_shown_until_they_are_measured_again(tmp_path: Path) -> None:
+    project(tmp_path, HEALTHY)
+    fitting = torch.load(tmp_path / "model.pt")
+    stale = {**fitting, "bn2.running_mean": fitting["bn2.running_mean"] + 3}
+    torch.save(stale, tmp_path / "model.pt")
+    result = made(tmp_path)
+    assert result.found is not None and result.found.statistics is not None
+    assert result.found.statistics.layer == "bn2" and result.found.rule == "BN404"
+    torch.save(fitting, tmp_path / "fitting.pt")
+    script = tmp_path / "repro" / "repro.py"
+    codes, shown = plain(script, (tmp_path / "fitting.pt", tmp_path / "model.pt"))
+    assert codes == [1, 0], shown
+    assert f"{result.found.statistics.shift:.3g} stored standard deviations" in shown
+
+
 def test_the_guilty_norm_is_named_with_its_numbers(tmp_path: Path) -> None:
     found = made(project(tmp_path, LEAK)).found
     assert found is not None and found.case is not None
     assert found.layers == ("bn2",)
     text = (tmp_path / "repro" / "README.md").read_text()
     assert f"## bn2, channel {found.case.channel}" in text
-    names: dict[str, Any] = {}
-    exec(compile(LEAK, "net.py", "exec"), names)
-    net = names["build"]().eval()
+    net = user_model(LEAK).eval()
     net.load_state_dict(torch.load(tmp_path / "model.pt"))
     stored = np.load(tmp_path / "repro" / "inputs.npz")["input"]
     for rows, mean, var in zip(found.batches, found.case.means, found.case.variances, strict=True):
@@ -252,7 +307,7 @@ def test_the_same_comes_of_it_each_time(tmp_path: Path) -> None:
 def test_a_healthy_model_leaves_no_directory(tmp_path: Path) -> None:
     result = made(project(tmp_path, HEALTHY))
     assert result.exit_code == 0 and result.folder is None
-    assert "companions do not matter" in result.summary
+    assert "companions do not matter" in result.summary and "stored statistics" in result.summary
     assert not (tmp_path / "repro").exists()
 
 
@@ -276,15 +331,15 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 def test_without_the_model_the_script_says_so(tmp_path: Path) -> None:
     made(project(tmp_path, LEAK))
     (tmp_path / "model.pt").rename(tmp_path / "elsewhere.pt")
-    shown = plain(tmp_path / "repro" / "repro.py")
-    assert shown.returncode == 2
-    assert "model.pt is not there" in shown.stderr and "Traceback" not in shown.stderr
+    codes, shown = plain(tmp_path / "repro" / "repro.py")
+    assert codes == [2]
+    assert "model.pt is not there" in shown and "Traceback" not in shown
 
 
 def test_a_copy_of_the_model_is_read_when_it_is_included(tmp_path: Path) -> None:
     made(project(tmp_path, LEAK), include_model=True)
     (tmp_path / "model.pt").unlink()
-    assert plain(tmp_path / "repro" / "repro.py").returncode == 1
+    assert plain(tmp_path / "repro" / "repro.py")[0] == [1]
     assert "model.pt" in (tmp_path / "repro" / "included.txt").read_text()
 
 
@@ -303,8 +358,8 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     project(folder, f"NAME = {name!r}\n{code}")
     result = made(folder)
     assert result.exit_code == 1
-    shown = plain(folder / "repro" / "repro.py")
-    assert shown.returncode == 1, shown.stderr
+    codes, shown = plain(folder / "repro" / "repro.py")
+    assert codes == [1], shown
     text = (folder / "repro" / "repro.py").read_text(encoding="utf-8")
     assert "\x1b" not in text and "\nimport os" not in text
     assert "\x1b" not in (folder / "repro" / "README.md").read_text(encoding="utf-8")
@@ -318,7 +373,7 @@ def test_a_part_with_wrappers_is_loaded_by_the_script(tmp_path: Path) -> None:
     result = made(tmp_path)
     assert result.exit_code == 1
     assert 'HEAD = "model.module."' in (tmp_path / "repro" / "repro.py").read_text()
-    assert plain(tmp_path / "repro" / "repro.py").returncode == 1
+    assert plain(tmp_path / "repro" / "repro.py")[0] == [1]
 
 
 def test_a_model_in_double_precision_gets_its_inputs_so(tmp_path: Path) -> None:
@@ -326,7 +381,7 @@ def test_a_model_in_double_precision_gets_its_inputs_so(tmp_path: Path) -> None:
     assert result.exit_code == 1
     text = (tmp_path / "repro" / "repro.py").read_text()
     assert "def fitted(" in text
-    assert plain(tmp_path / "repro" / "repro.py").returncode == 1
+    assert plain(tmp_path / "repro" / "repro.py")[0] == [1]
 
 
 def test_restored_buffers_mend_it(tmp_path: Path) -> None:
@@ -350,17 +405,14 @@ def build():
     torch.save({name: value for name, value in whole.items() if "bn2.running" not in name}, tmp_path / "model.pt")
     assert made(tmp_path).exit_code == 1
     script = tmp_path / "repro" / "repro.py"
-    assert plain(script).returncode == 1
-    torch.save(whole, tmp_path / "model.pt")
-    mended = plain(script)
-    assert mended.returncode == 0 and "model.pt has changed" in mended.stdout
+    torch.save(whole, tmp_path / "whole.pt")
+    codes, shown = plain(script, (tmp_path / "whole.pt", tmp_path / "model.pt"))
+    assert codes == [1, 0] and "model.pt has changed" in shown
 
 
 def test_a_live_model_cannot_be_written_down(tmp_path: Path) -> None:
     project(tmp_path, LEAK)
-    names: dict[str, Any] = {}
-    exec(compile(LEAK, "net.py", "exec"), names)
-    options = RunOptions(model=names["build"](), inputs=str(tmp_path / "x.npz"))
+    options = RunOptions(model=user_model(LEAK), inputs=str(tmp_path / "x.npz"))
     with pytest.raises(BnauditError, match="live model"):
         reproduce(None, tmp_path / "repro", Settings(run=options))
     assert not (tmp_path / "repro").exists()
