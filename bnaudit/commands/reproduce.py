@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from enum import Enum
 from typing import Annotated, Any
 
@@ -80,7 +81,7 @@ def command(
     from bnaudit.clean_stdout import stdout_kept_clean
     from bnaudit.diagnosis import ScoreKind
     from bnaudit.early_exit import early_exit_told
-    from bnaudit.output import write
+    from bnaudit.output import view, write
     from bnaudit.printable import printable
     from bnaudit.reproduction.explaining import Explained, reproduce_scores
     from bnaudit.reproduction.reproducing import Reproduction, reproduce
@@ -101,11 +102,9 @@ def command(
                 companions=None if companions is None else option_texts.inputs_text(companions),
                 precision="" if precision is None else precision.value,
             )
-    lines = [printable(made.summary)]
+    lines = textwrap.wrap(printable(made.summary), view().width, break_on_hyphens=False)
     if made.folder is not None:
-        lines.append(
-            f"written: {printable(str(made.folder))}; python {printable(str(made.folder / 'repro.py'))} exits 1"
-        )
+        lines.append(f"{printable(str(made.folder / 'repro.py'))} shows it: it exits with 1 while it is there")
     write("\n".join(lines) + "\n")
     return made.exit_code
 

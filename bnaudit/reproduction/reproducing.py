@@ -20,7 +20,7 @@ from bnaudit.reproduction.model_source import ModelSource, model_source
 from bnaudit.reproduction.read_me import included, read_me
 from bnaudit.reproduction.samples import Samples, open_samples
 from bnaudit.reproduction.script import script
-from bnaudit.reproduction.searches import chosen, first_defect
+from bnaudit.reproduction.searches import Outcome, chosen, first_defect
 from bnaudit.reproduction.trials import Trials
 from bnaudit.reproduction.words import summary
 from bnaudit.session import NormCall, NotPossibleError, Watch
@@ -71,8 +71,7 @@ def reproduce(
         trials = Trials(session, options.budget)
         outcome = first_defect(trials, samples, searches, options.seed)
         if outcome.found is None:
-            said = f"no defect showed on {samples.source}: {'; '.join(outcome.passed) or 'nothing was looked at'}"
-            said += f". Not looked at: {'; '.join(outcome.unseen)}" if outcome.unseen else ""
+            said = _nothing(samples, outcome)
             return Reproduction(folder=None, summary=said, forwards=trials.forwards if outcome.passed else 0)
         found = outcome.found
         source = model_source(place.path if place is not None else None, session, options)
@@ -80,6 +79,13 @@ def reproduce(
         runner = session.runner
     _write(folder, found, source, samples, runner, calls, include_model=include_model)
     return Reproduction(folder=folder, summary=summary(found), found=found, forwards=trials.forwards)
+
+
+def _nothing(samples: Samples, outcome: Outcome) -> str:
+    """What was looked at, and what was not."""
+    passed = f"No defect showed ({samples.source}). Looked at: {'; '.join(outcome.passed)}."
+    said = passed if outcome.passed else f"Nothing was looked at ({samples.source})."
+    return said + (f" Not looked at: {'; '.join(outcome.unseen)}." if outcome.unseen else "")
 
 
 def _calls(trials: Trials, found: Demonstration) -> Sequence[NormCall]:
