@@ -4,8 +4,9 @@
 
 Both models are run on the same inputs, in the same order, in eval mode. Reported is an output that differs by more
 than rounding can make, in the coarser of the two precisions. The floor is 64 rounding steps of the output's largest
-value; where a difference is above it, rounding is measured: the baseline is run once more in float64 (in half
-precision, where the other side computes in that), and eight times what this moves is the floor.
+value. Where a difference is above it, rounding is measured: one of the two is run once more in float64, and eight
+times what this moves is rounding too. In half precision 64 steps would hide a lot (6 % in float16), so that the
+measured floor, at least 4 steps, takes their place: the float32 model is run once more in half precision.
 
 The message names the first place where the two part. At every norm layer that both ran, the mean and deviation of
 each sample's input are compared: where they are equal and the layer's own map is not (statistics, affine, epsilon,
