@@ -5,7 +5,7 @@ from __future__ import annotations
 from bnaudit.feeds.pools import Pool
 from bnaudit.measurement import Shift
 from bnaudit.reproduction.demonstration import Demonstration, Kind
-from bnaudit.reproduction.differing import axes_of, least_of, limit_of, place_of, row_values, shows
+from bnaudit.reproduction.differing import axes_of, limit_of, place_of, row_values, shows, still_shows
 from bnaudit.reproduction.samples import Samples
 from bnaudit.reproduction.trials import Trials
 from bnaudit.reproduction.zeroing import zeroed
@@ -35,11 +35,11 @@ def _apart(trace: Trace, axes: Axes, size: int) -> Shift:
 
 
 def _small(trials: Trials, samples: Samples, mode: Mode, axes: Axes, size: int, first: Shift) -> Demonstration:
-    rows, least = (0,) * size, least_of(first)
+    rows = (0,) * size
 
     def fails(pool: Pool) -> bool:
         trace = trials.tolerated(pool, rows, mode)
-        return trace is not None and shows(_apart(trace, axes, size), least)
+        return trace is not None and still_shows(_apart(trace, axes, size), first)
 
     empty = zeroed(samples.pool.take([0]), fails, trials.may_go_on)
     trace = trials.run(empty.pool, rows, mode)

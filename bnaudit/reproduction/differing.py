@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,31 +10,42 @@ import numpy as np
 from bnaudit.feeds.pools import Pool
 from bnaudit.measurement import Shift
 from bnaudit.session import Session, Trace
-from bnaudit.shifts import BAND, Axes, row_axes
+from bnaudit.shifts import BAND, Axes, epsilon, row_axes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SAFELY = 4 * BAND
-"""Epsilons beyond which a difference is shown; kernels of other machines round otherwise."""
+_MARGIN, _COARSE_MARGIN = 4.0, 1.25
+"""Times the limit of noise beyond which a difference is shown: kernels of other machines round otherwise. In half
+precision the limit itself is a large part of the scale."""
+_COARSE = 1e-4
+"""Epsilons from which a dtype is half precision or less."""
 SHARE = 0.1
 """Share of the first difference that has to be left while the case becomes smaller."""
 
 
-def shows(shift: Shift, least: float = SAFELY) -> bool:
-    """Whether it is a difference that can be shown."""
-    return not shift.exact and shift.epsilons > least
+def shows(shift: Shift, least: float = 0.0) -> bool:
+    """Whether it is a difference that can be shown, and at least so many epsilons."""
+    return not shift.exact and shift.epsilons > max(least, safely(shift.dtype))
+
+
+def safely(dtype: str) -> float:
+    """Epsilons beyond which a difference in this dtype is no noise on any machine."""
+    return BAND * (_COARSE_MARGIN if epsilon(dtype) > _COARSE else _MARGIN)
+
+
+def still_shows(shift: Shift, first: Shift) -> bool:
+    """Whether a smaller case shows what the first one did: enough of it, and no infinity or NaN that was not there."""
+    return shows(shift, least_of(first)) and (math.isfinite(shift.difference) or not math.isfinite(first.difference))
 
 
 def least_of(shift: Shift) -> float:
     """Epsilons that have to be left of a difference."""
-    return max(SAFELY, min(SHARE * shift.epsilons, 1e6))
+    return min(SHARE * shift.epsilons, 1e6)
 
 
 def limit_of(shift: Shift) -> float:
     """What rounding can make, in the output's unit: 64 epsilons of its scale."""
-    from bnaudit.shifts import epsilon
-
     return BAND * epsilon(shift.dtype) * shift.scale if shift.scale > 0 else 0.0
 
 

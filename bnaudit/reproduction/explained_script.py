@@ -115,7 +115,7 @@ def _run(found: Explanation, call: Call, graph: bool, device: str) -> str:
         return f'''def run(model, file):
     """The output that was observed, on the batch in this file."""
     data = np.load(HERE / file)
-    args, kwargs = {call.args}, {call.kwargs}
+{call.lines}
     names = [each.name for each in model.get_inputs() if each.name not in kwargs]
     return model.run(None, {{**dict(zip(names, args)), **kwargs}})[{found.scoring.output}].astype(np.float64)'''
     fits = bool(found.hypothesis.variation.dtype) or needs_fitting(found.compute_dtype, device)
@@ -135,7 +135,7 @@ def _run(found: Explanation, call: Call, graph: bool, device: str) -> str:
 def run(model, file):
     """The output that was observed, on the batch in this file."""
     data = np.load(HERE / file)
-    args, kwargs = {call.args}, {call.kwargs}
+{call.lines}
 {fitting}    return list(leaves(model(*args, **kwargs)))[{found.scoring.output}]{to_array}'''
 
 

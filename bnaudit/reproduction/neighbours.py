@@ -7,7 +7,7 @@ from typing import NamedTuple
 from bnaudit.feeds.pools import Pool
 from bnaudit.measurement import Shift
 from bnaudit.reproduction.demonstration import Demonstration, Kind
-from bnaudit.reproduction.differing import axes_of, least_of, limit_of, place_of, row_values, shows
+from bnaudit.reproduction.differing import axes_of, least_of, limit_of, place_of, row_values, shows, still_shows
 from bnaudit.reproduction.guilty import Guilty, guilty
 from bnaudit.reproduction.minimal import minimal
 from bnaudit.reproduction.samples import Samples
@@ -77,11 +77,11 @@ def find(trials: Trials, samples: Samples, mode: Mode) -> Demonstration | None:
 
 
 def _small(search: _Search, samples: Samples, pairs: Pairs, first: Shift) -> Demonstration:
-    least, go_on = least_of(first), search.trials.may_go_on
+    go_on = search.trials.may_go_on
 
     def fails(pool: Pool, some: Pairs) -> bool:
         found = search.apart(pool, some)
-        return found is not None and shows(found, least)
+        return found is not None and still_shows(found, first)
 
     few = minimal(pairs, lambda some: fails(samples.pool, some), go_on)
     used = sorted({0, *(row for pair in few for row in pair)})
@@ -93,7 +93,7 @@ def _small(search: _Search, samples: Samples, pairs: Pairs, first: Shift) -> Dem
     place = search.place(moved)
     output = place_of(traces[0], found.output)
     rows = search.rows(moved, 0), search.rows(moved, 1)
-    where = _where(search, empty.pool, rows, place, least)
+    where = _where(search, empty.pool, rows, place, least_of(first))
     return Demonstration(
         rule="BN301" if search.mode is Mode.INFERENCE else "BN201",
         kind=Kind.NEIGHBOURS,

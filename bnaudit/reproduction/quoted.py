@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +55,19 @@ def place(path: Path, folder: Path) -> str:
     return f"HERE / {quoted(relative.replace(os.sep, '/'))}"
 
 
+_WIDEST = 110
+"""Columns of a line in a script."""
+
+
+def _bracketed(entries: Sequence[str], brackets: str) -> str:
+    """A tuple or dict of these entries, one per line where that is needed."""
+    comma = "," if brackets == "()" and len(entries) == 1 else ""
+    short = f"{brackets[0]}{', '.join(entries)}{comma}{brackets[1]}"
+    if len(short) <= _WIDEST - 20:
+        return short
+    return "\n".join([brackets[0], *(f"        {entry}," for entry in entries), f"    {brackets[1]}"])
+
+
 class Call:
     """The model's call in a script: which arrays inputs.npz has, and the expression that puts them together."""
 
@@ -67,10 +80,17 @@ class Call:
         self._wrap = wrap
         args, kwargs = pool.tree
         self._names = _names(pool)
-        self.args = self._expression(tuple(args))
-        self.kwargs = (
-            "{" + ", ".join(f"{literal(key)}: {self._expression(value)}" for key, value in kwargs.items()) + "}"
-        )
+        self._args = [self._expression(value) for value in args]
+        self._kwargs = [f"{literal(key)}: {self._expression(value)}" for key, value in kwargs.items()]
+
+    @property
+    def lines(self) -> str:
+        """The assignment of args and kwargs in a function."""
+        args, kwargs = _bracketed(self._args, "()"), _bracketed(self._kwargs, "{}")
+        short = f"    args, kwargs = {args}, {kwargs}"
+        if len(short) <= _WIDEST and "\n" not in short:
+            return short
+        return f"    args = {args}\n    kwargs = {kwargs}"
 
     def _expression(self, tree: object) -> str:
         if isinstance(tree, Mapping):
@@ -91,7 +111,7 @@ class Call:
         return f"{self._wrap}({taken})" if self._wrap else taken
 
 
-def _names(pool: Pool):  # type: ignore[no-untyped-def]
+def _names(pool: Pool) -> Iterator[str]:
     """A short name for every array: of its keyword, else `input`, `input_2`, …"""
     used: set[str] = set()
     for path, leaf in leaves(pool.tree):

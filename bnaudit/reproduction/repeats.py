@@ -9,7 +9,7 @@ from bnaudit.feeds.pools import Pool
 from bnaudit.measurement import Shift
 from bnaudit.records import replace
 from bnaudit.reproduction.demonstration import Demonstration, Kind
-from bnaudit.reproduction.differing import least_of, limit_of, place_of, shows
+from bnaudit.reproduction.differing import limit_of, place_of, shows, still_shows
 from bnaudit.reproduction.minimal import minimal
 from bnaudit.reproduction.samples import Samples
 from bnaudit.reproduction.trials import Trials
@@ -100,10 +100,9 @@ def _find(
     first = apart(samples.pool, rows)
     if not shows(first):
         return None
-    least = least_of(first)
-    few = _few(rows, lambda some: shows(apart(samples.pool, some), least), trials)
+    few = _few(rows, lambda some: still_shows(apart(samples.pool, some), first), trials)
     every = tuple(range(len(few)))
-    empty = zeroed(samples.pool.take(few), lambda pool: shows(apart(pool, every), least), trials.may_go_on)
+    empty = zeroed(samples.pool.take(few), lambda pool: still_shows(apart(pool, every), first), trials.may_go_on)
     traces = twice(empty.pool, every)
     found = whole_shift(*traces)
     output = place_of(traces[0], found.output)

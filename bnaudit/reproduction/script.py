@@ -131,7 +131,7 @@ def _torch_run(found: Demonstration, call: Call, source: ModelSource) -> str:
 def run(model, rows):
     """The output on these rows of inputs.npz, as an array.{why}{chr(10) + stop if why else ""}"""
     data = np.load(HERE / "inputs.npz")
-    args, kwargs = {call.args}, {call.kwargs}
+{call.lines}
 {fitting}{seed}    output = {model}(*args, **kwargs)
     return {taken}{to_array}'''
 
@@ -142,7 +142,7 @@ def _graph_run(found: Demonstration, call: Call, source: ModelSource) -> str:
     return f'''def run(model, rows):
     """The output on these rows of inputs.npz."""
     data = np.load(HERE / "inputs.npz")
-    args, kwargs = {call.args}, {call.kwargs}
+{call.lines}
 {seed}    names = [each.name for each in model.get_inputs() if each.name not in kwargs]
     return model.run(None, {{**dict(zip(names, args)), **kwargs}})[{found.output}].astype(np.float64)'''
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from bnaudit.feeds.pools import Pool
 from bnaudit.feeds.trees import Array
+from bnaudit.feeds.values import masks
 from bnaudit.reproduction.minimal import minimal
 
 _BLOCKS = 16
@@ -31,9 +32,10 @@ class _Block(NamedTuple):
 
 
 def zeroed(pool: Pool, fails: Callable[[Pool], bool], may_go_on: Callable[[], bool]) -> Zeroed:
-    """The pool with all blocks of values at 0 that are not needed for `fails` to hold. Integers are left alone."""
+    """The pool with all blocks of values at 0 that `fails` does not need. Integers and masks are left alone."""
     arrays = [np.moveaxis(array, axis, 0) for array, axis in pool.arrays()]
-    blocks = tuple(block for at, array in enumerate(arrays) for block in _blocks(at, array))
+    flags = masks(pool)
+    blocks = tuple(block for at, array in enumerate(arrays) if not flags[at] for block in _blocks(at, array))
     if not blocks:
         return Zeroed(pool, 0.0)
     kept = minimal(blocks, lambda some: fails(_only(pool, blocks, some)), may_go_on)
