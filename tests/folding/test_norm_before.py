@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import onnx
 import pytest
 import torch
 from builders import batch_norm
-from folded_layers import Held
+from folded_layers import Held, folds_of
+from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
 from bnaudit.comparison import FoldCause, LinearLayer
@@ -80,3 +84,40 @@ def test_another_epsilon_is_solved(name: str) -> None:
 @pytest.mark.parametrize("name", MODULES)
 def test_beta_ignored_is_named(name: str) -> None:
     assert judge(*pair(name, beta=0.0)).cause is FoldCause.BETA_IGNORED
+
+
+@pytest.mark.parametrize(("pads", "cause"), [([0] * 4, FoldCause.EQUAL), ([1] * 4, FoldCause.PADDING)])
+def test_a_padded_convolution_is_not_exact_at_the_border(pads: list[int], cause: FoldCause, tmp_path: Path) -> None:
+    random = np.random.default_rng(2)
+    gamma, beta, mean, bias = (random.normal(size=4).astype("f4") for _ in range(4))
+    var, weight = random.uniform(0.1, 2, 4).astype("f4"), random.normal(size=(4, 4, 3, 3)).astype("f4")
+    gain = gamma / np.sqrt(var + np.float32(1e-5))
+    shift = beta - mean * gain
+    kept = [
+        helper.make_node("BatchNormalization", ["x", "g", "b", "m", "v"], ["n"], name="bn"),
+        helper.make_node("Conv", ["n", "w", "c"], ["y"], name="conv", pads=pads),
+    ]
+    weights = {"g": gamma, "b": beta, "m": mean, "v": var, "w": weight, "c": bias}
+    baseline = graph(kept, weights, tmp_path / "kept.onnx")
+    folded_bias = bias + (weight.sum((2, 3)) * shift).sum(1)
+    subject = graph(
+        [helper.make_node("Conv", ["x", "w", "c"], ["y"], name="conv", pads=pads)],
+        {"w": weight * gain[None, :, None, None], "c": folded_bias.astype("f4")},
+        tmp_path / "folded.onnx",
+    )
+    found = folds_of(subject, baseline)
+    assert found is not None
+    assert [(fold.layer, fold.before, fold.cause) for fold in found.folds] == [("bn", True, cause)], found
+    assert ("not exact" in found.folds[0].detail) == (cause is FoldCause.PADDING)
+
+
+def graph(nodes: list[onnx.NodeProto], weights: dict[str, np.ndarray], path: Path) -> Path:
+    made = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4, 5, 5])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 13)]), path)
+    return path
