@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bnaudit.diagnosis import MARGIN, Hypothesis
+from bnaudit.diagnosis import MARGIN
+from bnaudit.forwards import BudgetSpent
 from bnaudit.records import replace
 from bnaudit.triage.trials import Trial, Trials
 from bnaudit.variation import Variation
@@ -18,7 +19,10 @@ def fits(trials: Trials, trial: Trial) -> bool:
         return False
     if not trial.hypothesis.variation.dtype or trial.value <= trial.residual.base:
         return True
-    return trial.value * MARGIN <= _without_dtype(trials, trial).value
+    try:
+        return trial.value * MARGIN <= _without_dtype(trials, trial).value
+    except BudgetSpent:
+        return False
 
 
 def _without_dtype(trials: Trials, trial: Trial) -> Trial:
@@ -29,8 +33,3 @@ def _without_dtype(trials: Trials, trial: Trial) -> Trial:
     variation = Variation(layers=hypothesis.variation.layers, drops=hypothesis.variation.drops)
     plain = replace(hypothesis, name="eval-as-saved", variation=variation)
     return trials.trial(plain, observations=trial.observations)
-
-
-def eval_of(trials: Trials) -> Hypothesis | None:
-    """The hypothesis of eval as saved, once it was tried."""
-    return next((t.hypothesis for t in trials.best() if t.hypothesis.name == "eval-as-saved"), None)
