@@ -150,9 +150,9 @@ def _safely(make: Callable[[], T], otherwise: T) -> T:
         return otherwise
 
 
-def draws(trials: Trials, samples: Samples) -> bool:
-    """Whether the model draws random numbers, or its output is another from the same state."""
+def draws(trials: Trials, samples: Samples, mode: Mode) -> bool:
+    """Whether the model draws random numbers in this mode, or its output is another from the same state."""
     rows = _first_rows(trials, samples)
     nothing: tuple[Trace, ...] = ()
-    pair = _safely(lambda: tuple(trials.run(samples.pool, rows, seed=seed) for seed in (0, None)), nothing)
+    pair = _safely(lambda: tuple(trials.run(samples.pool, rows, mode, seed=seed) for seed in (0, None)), nothing)
     return len(pair) == 2 and (bool(pair[0].random_calls) or not whole_shift(*pair).exact)

@@ -70,7 +70,7 @@ def first_defect(trials: Trials, samples: Samples, searches: Sequence[Search], s
     _must_take(trials, samples)
     passed: list[str] = []
     unseen: list[str] = []
-    fixed = seed if repeats.draws(trials, samples) else None
+    draws: dict[Mode, bool] = {}
     for search in searches:
         if search.mode not in trials.session.modes:
             continue
@@ -78,7 +78,10 @@ def first_defect(trials: Trials, samples: Samples, searches: Sequence[Search], s
         if needs:
             unseen.append(f"whether {search.what}, which takes {needs}")
             continue
-        trials.seed = None if search.find is repeats.find_random else fixed
+        trials.seed = None
+        if search.mode not in draws:
+            draws[search.mode] = repeats.draws(trials, samples, search.mode)
+        trials.seed = seed if draws[search.mode] and search.find is not repeats.find_random else None
         found = search.find(trials, samples, search.mode)
         if found is not None:
             return Outcome(found, tuple(passed))

@@ -384,6 +384,28 @@ def test_a_model_in_double_precision_gets_its_inputs_so(tmp_path: Path) -> None:
     assert plain(tmp_path / "repro" / "repro.py")[0] == [1]
 
 
+def test_a_module_saved_in_training_mode_is_shown_with_seeds_where_it_drops(tmp_path: Path) -> None:
+    """Dropout draws in the mode that it was saved in: companions are compared with the same draws."""
+    net = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Dropout(0.5))
+    torch.save(net.train(), tmp_path / "whole.pt")
+    np.savez(tmp_path / "x.npz", input=np.random.default_rng(0).normal(size=(9, 1, 5, 5)).astype(np.float32))
+    options = RunOptions(trust_pickle=True, inputs=str(tmp_path / "x.npz"))
+    result = reproduce(tmp_path / "whole.pt", tmp_path / "repro", Settings(run=options), rule="BN201")
+    assert result.found is not None and result.found.seed == 0
+    assert result.found.layers == ("1",)
+    torch.save(net.eval(), tmp_path / "eval.pt")
+    codes, shown = plain(tmp_path / "repro" / "repro.py", (tmp_path / "eval.pt", tmp_path / "whole.pt"))
+    assert codes == [1, 0], shown
+
+
+def test_a_model_that_only_drops_has_no_companions_that_matter(tmp_path: Path) -> None:
+    torch.save(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout(0.5)).train(), tmp_path / "whole.pt")
+    np.savez(tmp_path / "x.npz", input=np.random.default_rng(0).normal(size=(9, 1, 5, 5)).astype(np.float32))
+    options = RunOptions(trust_pickle=True, inputs=str(tmp_path / "x.npz"))
+    result = reproduce(tmp_path / "whole.pt", tmp_path / "repro", Settings(run=options), rule="BN201")
+    assert result.folder is None
+
+
 def test_restored_buffers_mend_it(tmp_path: Path) -> None:
     """A checkpoint whose norms kept no statistics: the factory falls back to the batch until they are there."""
     code = (
