@@ -34,6 +34,8 @@ _LASTS = 0.5
 _SHARED = 0.05
 """Share that inputs of one request have in common, of what companions make."""
 _FEWEST_MOMENTS = 20
+_FEWEST_OBSERVATIONS = 40
+"""Requests, and observations or pairs, from which on a pattern is more than chance in a short log."""
 _FEWEST_LABELS = 3
 """Inputs whose labels differ; fewer may be ties."""
 _MOST_EXAMPLES = 8
@@ -54,6 +56,19 @@ class Patterns(NamedTuple):
         """Probability of the clearer of the two patterns in time, times the number of those looked at."""
         tried = [each.probability for each in (self.growth, self.lasting) if each is not None]
         return min(1.0, len(tried) * min(tried)) if tried else None
+
+    @property
+    def moments(self) -> int:
+        """Requests, or observations where requests were not logged, that the patterns in time rest on."""
+        found = self.lasting or self.growth
+        return found.rests_on if found is not None else 0
+
+    @property
+    def firmly_in_time(self) -> bool:
+        """Both patterns are there, one surely, over enough requests: chance makes one of them in a short log."""
+        tried = [each.probability for each in (self.growth, self.lasting) if each is not None]
+        sure = self.in_time is not None and self.in_time <= SURE and max(tried) <= UNSUSPECTED
+        return sure and self.moments >= _FEWEST_MOMENTS
 
     @property
     def lasts(self) -> float:
@@ -181,19 +196,13 @@ def _unlikely(repeats: Repeats, proved: Proofs, patterns: Patterns, supported: l
     """Causes that would have shown, and did not."""
     out = set[str]()
     in_time, common, size = patterns.in_time, patterns.common, patterns.size
-    sure = [each for each in (common, size) if each is not None and each.probability <= SURE]
-    if supported and (sure or (in_time is not None and in_time <= SURE)):
+    seen = [each for each in (common, size) if each is not None and each.rests_on >= _FEWEST_OBSERVATIONS]
+    sure = any(each.probability <= SURE for each in seen)
+    if supported and (sure or patterns.firmly_in_time):
         out.add(RANDOMNESS)
-    moments = (
-        patterns.lasting.rests_on
-        if patterns.lasting is not None
-        else patterns.growth.rests_on
-        if patterns.growth
-        else 0
-    )
-    if widely and in_time is not None and in_time > UNSUSPECTED and moments >= _FEWEST_MOMENTS:
+    if widely and in_time is not None and in_time > UNSUSPECTED and patterns.moments >= _FEWEST_MOMENTS:
         out.add(HISTORY)
-    if supported == [HISTORY] and patterns.lasts >= _LASTS and (repeats.sizes is not None):
+    if supported == [HISTORY] and patterns.firmly_in_time and patterns.lasts >= _LASTS and repeats.sizes is not None:
         out.add(COMPANIONS)
     bounded = common is not None and common.value + 3 * common.error < 2 * _SHARED
     if (
