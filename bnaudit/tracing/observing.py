@@ -69,6 +69,8 @@ def observe(session: Session, batch: Batch, layer: NormLayer, channel: int, seed
             said.append("the values that this kind of norm receives are not recorded, only those of batch norms")
         else:
             said.append(f"the layer did not run on these inputs; {len(ran)} other norm layers did")
+    elif in_eval.calls > 1:
+        said.append(f"the layer runs {in_eval.calls} times in one forward: this is what it receives the first time")
     return Seen(in_eval, in_training, tuple(said))
 
 

@@ -204,6 +204,31 @@ def test_a_model_without_inputs_tells_what_a_state_dict_does_not(folder: Path) -
     assert "batch number n weighs 1/n" in page(found) and "give --inputs" in page(found)
 
 
+def test_a_layer_that_runs_twice_is_said_to(folder: Path) -> None:
+    code = (
+        NET
+        + """
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bn = nn.BatchNorm1d(5)
+
+    def forward(self, x):
+        return self.bn(self.bn(x) + 3)
+
+def build_twice():
+    return Twice()
+"""
+    )
+    (folder / "net.py").write_text(code)
+    torch.save(nn.ModuleDict({"bn": nn.BatchNorm1d(5)}).state_dict(), folder / "twice.pt")
+    found = trace(folder / "twice.pt", "bn", 1, settings(folder, "build_twice"))
+    assert found.in_eval is not None and found.in_eval.calls == 2
+    given = np.load(folder / "x.npz")["input"][:16, 1]
+    assert found.in_eval.mean == pytest.approx(float(given.mean()), rel=1e-5)
+    assert "runs 2 times in one forward" in page(found)
+
+
 def test_a_negative_variance_is_said_to_have_no_root(folder: Path) -> None:
     state = trained(folder).state_dict()
     state["1.running_var"][0] = -1
