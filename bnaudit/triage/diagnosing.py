@@ -25,6 +25,8 @@ from bnaudit.triage.verdict import Verdict, verdict
 from bnaudit.triage_families import families
 
 _OPEN = (Conclusion.NEAREST, Conclusion.NOT_EXPLAINED)
+_FOR_THE_SEARCH = 0.75
+"""Of the budget; the rest is for causes that cannot be replayed, and for telling apart what fits."""
 _MOST_FITTING = 12
 """Hypotheses of `several` that are replayed for every observation."""
 
@@ -49,7 +51,9 @@ def diagnosed(materials: Materials, asked: Asked, progress: Progress) -> Diagnos
         precision = Precision.of(materials.observed, replayer.scoring.kind, asked.precision)
         trials = Trials(replayer, precision)
         search = Search(trials, situation, generators(asked.only))
+        replayer.share = _FOR_THE_SEARCH
         searched = search.run()
+        replayer.share = 1.0
         found = _on_all(trials, verdict(trials, searched.singles_done), searched)
         sets = coinciding(trials, search.singles)
         judged, left = _families(replayer, situation, precision, asked, found, searched)

@@ -59,6 +59,8 @@ class Replayer:
         self.observed = materials.observed
         self.inputs = materials.pool.size
         self.forwards = 0
+        self.share = 1.0
+        """Of the budget that may be used up at the moment."""
         self._progress = progress or Silent()
         self._clock = clock
         self._begin = clock()
@@ -218,7 +220,7 @@ class Replayer:
         watch: Watch = Watch.NOTHING,
     ) -> Trace:
         budget = self.materials.budget
-        if budget is not None and self.seconds > budget:
+        if budget is not None and self.seconds > budget * self.share:
             raise BudgetSpent(f"the budget of {budget:g} s was spent after {self.forwards} forwards")
         self.forwards += 1
         self._progress.forward("replay", self.forwards, self.forwards)
