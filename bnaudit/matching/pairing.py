@@ -25,13 +25,26 @@ def match(subject: Part, baseline: Part) -> Matching:
     A layer that a graph calls several times is one: its first node.
 
     1. The same name, prefixes of wrappers apart: the layer's own, or that of its stored tensors. Layers of the same
-       name are one layer whatever their shapes.
+       name are one layer whatever their shapes, unless one of them has the very values of a layer of another name:
+       numbers in names shift when a layer is put in front.
     2. The same name after one rule of renaming that at least two layers have in common.
     3. The same place in order and the same shape, between the layers that are already paired and as far as only one
        such pairing is the longest; values that say otherwise go before.
     4. Bit-equal values, or the nearest by a clear margin.
     """
     return _Matcher(subject.layers, baseline.layers).matched()
+
+
+class Twins:
+    """Places of layers, the subject's and the baseline's, that have equal values."""
+
+    def __init__(self, pairs: Iterable[tuple[int, int]]) -> None:
+        self._of_subject = dict(pairs)
+        self._of_baseline = {other: place for place, other in self._of_subject.items()}
+
+    def contradict(self, place: int, other: int) -> bool:
+        """Whether one of the two is equal to a third layer instead."""
+        return self._of_subject.get(place, other) != other or self._of_baseline.get(other, place) != place
 
 
 class _Matcher:
@@ -76,11 +89,12 @@ class _Matcher:
 
     def _by_names(self) -> None:
         """By the layers' names in order of appearance; then by those of their tensors, where one layer has them."""
-        self._by_key(_own_name, _own_name, alone=False)
+        equal = Twins(equal_pairs(self._ours, self._theirs))
+        self._by_key(_own_name, _own_name, equal, alone=False)
         for ours, theirs in ((stored_name, _own_name), (_own_name, stored_name), (stored_name, stored_name)):
-            self._by_key(ours, theirs, alone=True)
+            self._by_key(ours, theirs, equal, alone=True)
 
-    def _by_key(self, ours: Key, theirs: Key, *, alone: bool) -> None:
+    def _by_key(self, ours: Key, theirs: Key, equal: Twins, *, alone: bool) -> None:
         found, others = _by(ours, self._ours), _by(theirs, self._theirs)
         for name, places in found.items():
             across = others.get(name, [])
@@ -88,6 +102,8 @@ class _Matcher:
                 continue
             for place, other in zip(places, across, strict=False):
                 one, two = self.subject[place], self.baseline[other]
+                if equal.contradict(place, other):
+                    continue
                 if one.channels == two.channels or not (is_counted(one) or is_counted(two)):
                     self._pair(place, other, PairedBy.NAME)
 

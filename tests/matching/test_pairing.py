@@ -57,6 +57,25 @@ def test_wrappers_are_no_part_of_a_name(prefix: str) -> None:
     assert (ways(found), found.renames) == ({PairedBy.NAME: len(NAMES)}, ())
 
 
+@pytest.mark.parametrize("added", [0, 1])
+def test_numbers_that_shifted_are_seen_by_the_values(added: int) -> None:
+    baseline = [trained(f"features.{3 * at + 1}", 8 + 8 * (at // 3), seed=at) for at in range(6)]
+    moved = [trained(f"features.{3 * at + 4}", 8 + 8 * (at // 3), seed=at) for at in range(6)]
+    found = matched([trained("features.1", seed=99)][:added] + moved, baseline)
+    assert names(found) == [(new.name, old.name) for new, old in zip(moved, baseline, strict=True)]
+    assert [layer.name for layer in found.only_subject] == ["features.1"][:added]
+    assert PairedBy.NAME not in ways(found)
+
+
+def test_exchanged_layers_are_seen_by_the_values_and_equal_copies_by_their_names() -> None:
+    a, b = trained("a", seed=1), trained("b", seed=2)
+    exchanged = [trained("a", seed=2), trained("b", seed=1)]
+    assert names(matched(exchanged, [a, b])) == [("b", "a"), ("a", "b")]
+    copies = [a, trained("b", seed=1)]
+    assert names(matched(copies, [a, b])) == [("a", "a"), ("b", "b")]
+    assert ways(matched(copies, [a, b])) == {PairedBy.NAME: 2}
+
+
 def test_the_order_of_the_file_does_not_matter_and_pairs_stand_in_the_baselines() -> None:
     found = matched(net(seed=1)[::-1], net())
     assert names(found) == [(name, name) for name in NAMES]
