@@ -60,10 +60,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
+    _Statistics = tuple[Array, Array, Array, Array]
 
 _FEWEST_CHANNELS = 3
 _LOOSEST = 0.5
 """Largest tolerance, however large the factor is."""
+_EXACT = 1e-3
+"""The tolerance of a sum over the same batches, which is an exact multiple: then small means tell it, too."""
 
 
 @rule(id="BN608", severity=Severity.WARNING, needs=("baseline",), limits={"factor": 2.0, "tolerance": 0.1})
@@ -107,26 +110,34 @@ def _hits(pair: Pair, move: Move, part: str, limits: Mapping[str, float]) -> Ite
 
 def _factor(pair: Pair, limits: Mapping[str, float]) -> float | None:
     """The one factor of mean and variance; None: there is none, or none that is told from drift."""
-    statistics = (pair.subject.mean, pair.baseline.mean, pair.subject.var, pair.baseline.var)
-    known = [values for values in statistics if values is not None]
-    if len(known) < len(statistics) or len({values.shape for values in known}) > 1:
+    mean, base_mean, var, base_var = pair.subject.mean, pair.baseline.mean, pair.subject.var, pair.baseline.var
+    if mean is None or base_mean is None or var is None or base_var is None:
         return None
-    mean, base_mean, var, base_var = known
+    statistics = (mean, base_mean, var, base_var)
+    if len({values.shape for values in statistics}) > 1:
+        return None
     if mean.size < _FEWEST_CHANNELS:
         return None
     factor = _fitted(var, base_var)
     if factor is None or 1 / limits["factor"] < factor < limits["factor"]:
         return None
-    tolerance = min(limits["tolerance"] * abs(math.log(factor)), _LOOSEST)
-    of_means = _fitted(mean, base_mean)
+    loose = min(limits["tolerance"] * abs(math.log(factor)), _LOOSEST)
+    both = (factor, _fitted(mean, base_mean))
+    return factor if any(_holds(both, statistics, tolerance) for tolerance in (loose, min(_EXACT, loose))) else None
+
+
+def _holds(factors: tuple[float, float | None], statistics: _Statistics, tolerance: float) -> bool:
+    """Whether the factors of variance and mean are one, and explain all channels, to this relative tolerance."""
+    mean, base_mean, var, base_var = statistics
+    factor, of_means = factors
     if of_means is None or abs(math.log(of_means / factor)) > tolerance:
-        return None
+        return False
     deviation = (base_var.clip(min=0.0) + PYTORCH_EPS) ** 0.5
     explained = _explains(factor, var, base_var, tolerance * (base_var + PYTORCH_EPS))
     explained = explained and _explains(of_means, mean, base_mean, tolerance * (abs(base_mean) + deviation))
-    # Means that are small beside their deviations fit any factor.
+    # Means that are small beside their deviations fit any factor; the less so, the closer the fit is.
     telling = int((abs(base_mean) > tolerance * deviation).sum())
-    return factor if explained and telling >= _FEWEST_CHANNELS else None
+    return explained and telling >= _FEWEST_CHANNELS
 
 
 def _fitted(values: Array, reference: Array) -> float | None:

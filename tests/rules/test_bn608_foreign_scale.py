@@ -51,6 +51,16 @@ def test_measured_on_other_data_still_fits_and_drift_does_not() -> None:
     assert run(part([trained(seed=1)]), part([trained()])) == []
 
 
+@pytest.mark.parametrize("factor", [3.0, 30.0, 1 / 64])
+def test_an_exact_factor_is_found_on_means_that_are_small_beside_their_deviations(factor: float) -> None:
+    layer = trained()
+    mean = 0.02 * np.sqrt(np.array(layer.var)) * np.linspace(-1, 1, 8)
+    small = trained(mean=mean)
+    (hit,) = run(part([trained(mean=factor * mean, var=factor * np.array(layer.var))]), part([small]))
+    assert hit.value == pytest.approx(factor, rel=1e-3)
+    assert not run(part([trained(mean=mean, var=factor * np.array(layer.var))]), part([small]))
+
+
 def test_dead_channels_have_no_factor() -> None:
     layer = trained()
     mean, var = np.array(layer.mean), np.array(layer.var)
