@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bnaudit.description import NormLayer
-from bnaudit.matching.signatures import Signature, signature
+from bnaudit.matching.signatures import Signature, computed, signature
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +36,7 @@ def equal_pairs(subject: Indexed, baseline: Indexed) -> Iterator[tuple[int, int]
 def _by_bits(layers: Indexed) -> dict[tuple[Any, ...], list[int]]:
     found: dict[tuple[Any, ...], list[int]] = {}
     for place, layer in layers:
-        own = signature(layer)
+        own = computed(layer)
         bits = tuple(None if values is None else values.tobytes() for values in _values(layer))
         if own is not None and any(bits) and not _is_initial(layer):
             found.setdefault((own, *bits), []).append(place)

@@ -10,6 +10,7 @@ from bnaudit.matching.candidates import likely_pairs
 from bnaudit.matching.likeness import equal_pairs, nearest_pairs
 from bnaudit.matching.naming import is_counted, plain_name, stored_name
 from bnaudit.matching.renaming import best_rule, replaced, shared_rules
+from bnaudit.matching.repeats import is_repeated, unrepeated
 from bnaudit.matching.signatures import Signature, signature
 from bnaudit.matching.stretches import Anchor, between, in_order
 from bnaudit.matching.subsequence import unambiguous
@@ -60,8 +61,7 @@ class _Matcher:
         self._by_renames()
         self._by_order_and_values()
         pairs = [
-            Pair(subject=self.subject[place], baseline=self.baseline[other], by=by)
-            for other, (place, by) in sorted(self.partner.items())
+            _pair(self.subject[place], self.baseline[other], by) for other, (place, by) in sorted(self.partner.items())
         ]
         return Matching(
             pairs=tuple(pairs),
@@ -104,7 +104,7 @@ class _Matcher:
                 one, two = self.subject[place], self.baseline[other]
                 if equal.contradict(place, other):
                     continue
-                if one.channels == two.channels or not (is_counted(one) or is_counted(two)):
+                if not (is_counted(one) or is_counted(two)) or is_repeated(one, two):
                     self._pair(place, other, PairedBy.NAME)
 
     def _by_renames(self) -> None:
@@ -154,6 +154,10 @@ class _Matcher:
             if 2 * len(alike) >= min(len(one), len(other)):
                 found |= {(one[i][0], other[j][0]) for i, j in alike}
         return found
+
+
+def _pair(subject: NormLayer, baseline: NormLayer, by: PairedBy) -> Pair:
+    return Pair(subject=unrepeated(subject, baseline), baseline=unrepeated(baseline, subject), by=by)
 
 
 def _shape(place: int, layer: NormLayer, sign: int = 1) -> Signature | int:

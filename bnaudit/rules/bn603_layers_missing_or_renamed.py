@@ -48,6 +48,7 @@ from collections.abc import Iterator
 
 from bnaudit.comparison import Comparison, PairedBy, Rename
 from bnaudit.description import NormKind, NormLayer, Part
+from bnaudit.matching.absence import is_missing
 from bnaudit.matching.naming import is_counted
 from bnaudit.printable import printable
 from bnaudit.results import Confidence, Hit, Severity
@@ -66,27 +67,14 @@ def layers_missing_or_renamed(case: Case) -> Iterator[Hit]:
         return
     comparison = case.comparison
     matching = comparison.matching
-    gone = [layer for layer in matching.only_baseline if _is_missing(comparison, layer, "subject")]
-    added = [layer for layer in matching.only_subject if _is_missing(comparison, layer, "baseline")]
+    gone = [layer for layer in matching.only_baseline if is_missing(comparison, layer, "subject")]
+    added = [layer for layer in matching.only_subject if is_missing(comparison, layer, "baseline")]
     if matching.pairs or not (gone or added):
         yield from _missing(comparison, gone, "in the baseline, not here", comparison.subject_part)
         yield from _missing(comparison, added, "here, not in the baseline", comparison.baseline_part)
         yield from _renamed(comparison)
     else:
         yield _strangers(comparison, len(gone), len(added))
-
-
-def _is_missing(comparison: Comparison, layer: NormLayer, side: str) -> bool:
-    """Whether the side lacks the layer, and does not have it in a convolution.
-
-    Norms without statistics that are no batch norms are not told by every format, and lack nothing.
-    """
-    if not layer.kind.is_batch and layer.running_mean is None and layer.running_var is None:
-        return False
-    if comparison.folds is not None and comparison.folds.folded == side:
-        return layer.name not in {fold.layer for fold in comparison.folds.folds} | set(comparison.folds.unfound)
-    lacking = comparison.subject_part if side == "subject" else comparison.baseline_part
-    return not lacking.folded or bool(lacking.layers)
 
 
 def _missing(comparison: Comparison, layers: list[NormLayer], where: str, lacking: Part) -> Iterator[Hit]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from bnaudit.comparison import Comparison, Fold, FoldCause, Move, OutputPair, RoundTrip
 from bnaudit.description import NormLayer
+from bnaudit.matching.absence import is_missing
 from bnaudit.printable import printable
 from bnaudit.terminal.amounts import plural
 
@@ -79,11 +80,10 @@ def by_cause(folds: tuple[Fold, ...]) -> list[tuple[FoldCause, list[Fold]]]:
 
 
 def _unfolded(comparison: Comparison, side: str, layers: tuple[NormLayer, ...]) -> tuple[NormLayer, ...]:
+    """Those that can be said to be missing. One whose fold was not found is none that was folded."""
     folds = comparison.folds
-    if folds is None or folds.folded != side:
-        return layers
-    folded = {fold.layer for fold in folds.folds}
-    return tuple(layer for layer in layers if layer.name not in folded)
+    unfound = set(folds.unfound) if folds is not None and folds.folded == side else set()
+    return tuple(layer for layer in layers if layer.name in unfound or is_missing(comparison, layer, side))
 
 
 def _round_trip(trip: RoundTrip) -> str:
@@ -139,7 +139,7 @@ def _nothing(comparison: Comparison) -> str:
 
 def _unmoved(comparison: Comparison) -> str:
     moves = comparison.moves
-    layers = plural(len(moves), "norm layer")
+    layers = plural(sum(map(_is_held, moves)), "norm layer")
     configured = Counter(field for move in moves for field in move.configuration)
     modes = sum(move.modes is not None for move in moves)
     apart = [f"{_FIELDS.get(field, field.replace('_', ' '))} in {count}" for field, count in configured.most_common()]

@@ -115,6 +115,21 @@ def test_a_layer_of_unknown_channels_is_no_counterpart_by_order() -> None:
     assert [hit.message for hit in hits if hit.layer == "other"] == ["a batch norm here, not in the baseline"]
 
 
+def opaque(name: str = "forward.batch_norm", kind: NormKind = NormKind.BATCH) -> NormLayer:
+    """A norm in code whose tensors the file does not hold as such."""
+    return NormLayer(name=name, kind=kind, evidence=Evidence.OPERATOR)
+
+
+def test_a_layer_without_tensors_is_neither_missing_nor_added() -> None:
+    code = part([*layers("", "bn1"), opaque()], carrier=Carrier.SCRIPT)
+    assert run(code, part(layers())) == [] and run(part(layers()), code) == []
+    more = part([*layers("", "bn1"), opaque(), opaque("n", NormKind.INSTANCE)], carrier=Carrier.SCRIPT)
+    assert run(more, part(layers())) == []
+    other = part([*layers("", "bn1"), opaque(kind=NormKind.INSTANCE)], carrier=Carrier.SCRIPT)
+    (hit,) = run(other, part(layers()))
+    assert hit.layer == "bn1", "no instance norm is a batch norm"
+
+
 def test_hostile_names_cannot_write_to_the_terminal() -> None:
     (hit,) = run(part(layers("\x1b[2J\n.")), part(layers()))
     assert hit.message.isprintable() and "x1b" in hit.message

@@ -21,7 +21,7 @@ from compared_reports import (
 )
 
 from bnaudit.comparison import FoldCause
-from bnaudit.description import Carrier
+from bnaudit.description import Carrier, NormKind
 from bnaudit.records import replace
 from bnaudit.reports import View
 from bnaudit.reports.terminal import RENDERER
@@ -63,6 +63,19 @@ def test_equal_is_quiet() -> None:
     assert "  equal: 12 norm layers, bit for bit" in text.splitlines()
     assert "moved" not in text and "different" not in text
     assert "outputs not compared: no inputs were given → --inputs x.npz" in text
+
+
+def test_norms_that_not_every_format_tells_are_missing_nowhere() -> None:
+    unlike = [replace(trained("ln", mean=None, var=None, counter=None), kind=NormKind.LAYER)]
+    audit = compared_audit(part([*LAYERS, *unlike], carrier=Carrier.GRAPH), part(LAYERS))
+    assert concluded(audit) == ("equal: 12 norm layers, bit for bit",)
+    assert audit.comparison is not None and is_equal(audit.comparison)
+
+
+def test_layers_of_another_shape_are_not_counted_as_equal() -> None:
+    pruned = [trained(LAYERS[0].name, channels=6), *LAYERS[1:]]
+    (said, *_) = concluded(compared_audit(part(pruned), part(LAYERS)))
+    assert said == "the numbers that both have are equal in 11 norm layers, bit for bit; what differs: channels in 1"
 
 
 def test_what_moved_furthest_stands_first_and_the_rest_is_counted() -> None:

@@ -1,0 +1,37 @@
+"""Whether a norm layer without a partner can be said to be missing in the other artifact."""
+
+from __future__ import annotations
+
+from bnaudit.comparison import Comparison
+from bnaudit.description import NormLayer, Part
+from bnaudit.matching.signatures import family
+
+
+def is_missing(comparison: Comparison, layer: NormLayer, side: str) -> bool:
+    """Whether the side, `subject` or `baseline`, lacks the layer, and does not have it in a convolution.
+
+    Norms without statistics that are no batch norms are not told by every format, norms without any tensor by none
+    but those with code: they lack nothing. Nor does a layer whose partner may be one whose tensors were not read.
+    """
+    if not layer.tensors or (not layer.kind.is_batch and layer.running_mean is None and layer.running_var is None):
+        return False
+    if comparison.folds is not None and comparison.folds.folded == side:
+        return layer.name not in {fold.layer for fold in comparison.folds.folds} | set(comparison.folds.unfound)
+    if any(_may_be(other, layer) for other in _alone(comparison, side)):
+        return False
+    lacking = _part(comparison, side)
+    return not lacking.folded or bool(lacking.layers)
+
+
+def _may_be(other: NormLayer, layer: NormLayer) -> bool:
+    unread = not any(tensor.values is not None for tensor in other.tensors)
+    return unread and family(other.kind) == family(layer.kind) and other.channels in (None, layer.channels)
+
+
+def _alone(comparison: Comparison, side: str) -> tuple[NormLayer, ...]:
+    matching = comparison.matching
+    return matching.only_subject if side == "subject" else matching.only_baseline
+
+
+def _part(comparison: Comparison, side: str) -> Part:
+    return comparison.subject_part if side == "subject" else comparison.baseline_part
