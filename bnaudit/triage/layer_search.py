@@ -65,7 +65,7 @@ def grown(layer_trials: LayerTrials, without: float, stop: Callable[[Trial], boo
     candidates = layer_trials.first()
     while candidates:
         found = min(candidates, key=lambda entry: (entry[1].value, len(entry[0])))
-        if found[1].value > _GAIN * value:
+        if not found[1].value < value or found[1].value > _GAIN * value:
             break
         layers, best = found
         value = best.value
@@ -82,8 +82,8 @@ def shrunk(layer_trials: LayerTrials, stop: Callable[[Trial], bool]) -> Trial | 
     start = best
     while best is not None:
         found = min(layer_trials.around(layers), key=lambda entry: entry[1].value, default=None)
-        if found is None or found[1].value > _GAIN * best.value:
-            break
+        if found is None or not found[1].value < best.value or found[1].value > _GAIN * best.value:
+            break  # also where neither gives a finite score
         layers, best = found
         if stop(best):
             return best
