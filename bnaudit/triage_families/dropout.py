@@ -13,7 +13,7 @@ _FEWEST = 12
 """Observations; of fewer, anything may be a draw."""
 _SEED = 4321
 _CLAIM = "dropout was in training mode"
-_NEEDS = "nothing: draws cannot be repeated; send one input twice alone, and see whether its scores differ"
+_NEEDS = "one input sent twice alone, to see its scores differ; the draws themselves cannot be repeated"
 
 
 def judge(replays: Replays, log: LogEvidence | None) -> FamilyMatch | None:
