@@ -244,10 +244,13 @@ def _of_groups(groups: Sequence[Sequence[int]], observations: Sequence[int]) -> 
 
 
 def _check_rows(observed: Observed, inputs: int) -> None:
-    """Raises UnreadableError for no observations, and for one of an input that was not given."""
+    """Raises UnreadableError for no observations, none of a number, and one of an input that was not given."""
     rows = observed.rows
     if not len(rows):
         raise UnreadableError("nothing was observed", where=observed.source, remedy="give at least one row of scores")
+    if not np.isfinite(observed.values.astype(np.float64)).any():
+        what = "no observed score is a finite number"
+        raise UnreadableError(what, where=observed.source, remedy="give the scores that production returned")
     if int(rows.max()) >= inputs or int(rows.min()) < 0:
         wrong = int(rows.max()) if int(rows.max()) >= inputs else int(rows.min())
         what = f"a score belongs to input {wrong}, and {inputs} inputs are given, counted from 0"

@@ -106,9 +106,8 @@ def test_a_graph_is_replayed_with_its_norms_changed(change: object, key: str) ->
 def test_some_columns_some_rows_and_gaps_are_enough() -> None:
     made = scores(net(), inputs(), lost())
     rows = np.random.default_rng(3).permutation(24)[:18]
-    values = made[rows][:, [2, 5]]
-    values[4, 0] = np.nan
-    observed = replace(logged(values, "float32", rows=rows), columns=(2, 5))
+    observed = replace(logged(made[rows][:, [2, 5]], "float32", rows=rows), columns=(2, 5))
+    observed.values[4, 0] = np.nan
     assert only_answer(triage(None, observed, RunOptions(model=net(), inputs=inputs()))) == "lost-buffers + any"
 
 
@@ -171,6 +170,12 @@ def test_ten_whole_model_hypotheses_cost_few_forwards() -> None:
 def test_scores_of_inputs_that_were_not_given_are_an_error() -> None:
     observed = logged(scores(net(), inputs()), "rounded", rows=range(1, 25))
     with pytest.raises(UnreadableError, match="input 24, and 24 inputs are given"):
+        triage(None, observed, RunOptions(model=net(), inputs=inputs()))
+
+
+def test_scores_without_one_finite_value_are_an_error() -> None:
+    observed = Observed(values=np.full((24, 10), np.nan), kind=None, rows=np.arange(24))
+    with pytest.raises(UnreadableError, match="no observed score is a finite number"):
         triage(None, observed, RunOptions(model=net(), inputs=inputs()))
 
 
