@@ -220,7 +220,7 @@ class Replayer:
         watch: Watch = Watch.NOTHING,
     ) -> Trace:
         budget = self.materials.budget
-        if budget is not None and self.seconds > budget * self.share:
+        if budget is not None and self.forwards and self.seconds > budget * self.share:
             raise BudgetSpent(f"the budget of {budget:g} s was spent after {self.forwards} forwards")
         self.forwards += 1
         self._progress.forward("replay", self.forwards, self.forwards)
