@@ -9,6 +9,7 @@ import numpy as np
 from bnaudit.comparison import ComparedRun, Matching, OutputPair
 from bnaudit.description import Carrier
 from bnaudit.errors import not_installed
+from bnaudit.matching import moves
 from bnaudit.measuring import Chosen, opened
 from bnaudit.parting.eval_check import in_eval
 from bnaudit.parting.first_parting import partings, parts_at
@@ -126,7 +127,7 @@ def _compared(baseline: Ran, subject: Ran, inputs: Inputs, matching: Matching, r
     together, said = paired(baseline, subject)
     if not together:
         raise NotPossibleError("the two return no output that could be compared", remedy="give models of one task")
-    dtype = max((baseline.dtype, subject.dtype), key=epsilon)
+    dtype = max((baseline.dtype, subject.dtype, *_stored(matching)), key=epsilon)
     outputs = tuple(_output(baseline, subject, pair, dtype, rounding) for pair in together)
     pairs = call_pairs(baseline, subject, matching)
     differ = any(map(beyond, outputs))
@@ -168,14 +169,20 @@ def _output(baseline: Ran, subject: Ran, pair: Together, dtype: str, rounding: _
     shift, wide = found.shift, dtype in HALVES
     if shift.exact or shift.shapes or not (wide or beyond(found)) or not found.floor:
         return found
-    least = LEAST * epsilon(shift.dtype) * shift.scale
+    coarsest = max((dtype, shift.dtype), key=epsilon)
+    least = LEAST * epsilon(coarsest) * shift.scale
     if wide and shift.difference <= least:
         return compared(baseline, subject, pair, least)
     form = rounding.measure(dtype) if shift.difference <= _SURELY * shift.scale else None
     if form is None:
         return found
     index = pair.baseline if form.side.name == "baseline" else pair.subject
-    return compared(baseline, subject, pair, form.floor(index, shift.dtype, shift.scale))
+    return compared(baseline, subject, pair, form.floor(index, coarsest, shift.scale))
+
+
+def _stored(matching: Matching) -> set[str]:
+    """To which half precision one side was rounded when it was stored, whatever it computes in."""
+    return {move.rounding for move in moves(matching) if move.rounding in HALVES}
 
 
 def beyond(output: OutputPair) -> bool:

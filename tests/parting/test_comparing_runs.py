@@ -149,6 +149,25 @@ def test_a_graph_with_a_fixed_batch_is_fed_in_its_size(tmp_path: Path) -> None:
     assert made.synthetic and not beyond(made)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_weights_that_were_stored_in_half_precision_are_within_its_rounding_too(
+    tmp_path: Path, dtype: torch.dtype
+) -> None:
+    def rounded(model: Any) -> Any:
+        model = copy.deepcopy(model)
+        model.load_state_dict({k: v.to(dtype) if v.is_floating_point() else v for k, v in model.state_dict().items()})
+        return model
+
+    for one, other in ((NET, rounded(NET)), (rounded(NET), NET)):
+        found = run(one, other)
+        assert not beyond(found) and found.parts_at == "" and not found.outputs[0].shift.exact
+    fault = copy.deepcopy(NET)
+    with torch.no_grad():
+        fault.layer1[0].bn1.running_mean += 0.5
+    found = run(NET, rounded(fault))
+    assert beyond(found) and found.parts_at.startswith("layer1.0.bn1")
+
+
 def test_half_precision_is_within_its_measured_floor_and_a_fault_in_it_is_not(tmp_path: Path) -> None:
     half = copy.deepcopy(NET).half()
     assert not beyond(run(NET, half)) and not beyond(run(NET, exported(half, tmp_path / "half.onnx")))
