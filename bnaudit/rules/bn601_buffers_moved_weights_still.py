@@ -136,6 +136,8 @@ def _added(subject: NormLayer, baseline: NormLayer) -> float | None:
     constant = float(change.mean())
     spread = abs(change - constant)
     small = bool((spread <= 0.01 * abs(constant) + _FLOAT32 * abs(other)).all())
+    # Within the last bits of the variances any change looks the same in every channel.
+    small = small and 2 * int((abs(constant) > 8.0 * _FLOAT32 * abs(other)).sum()) >= other.size
     return constant if small and change.size > 1 and _EPSILONS[0] <= abs(constant) <= _EPSILONS[1] else None
 
 

@@ -97,8 +97,13 @@ def test_an_epsilon_in_the_variance_is_named() -> None:
     assert "the variance has +1e-05 in every channel: an epsilon" in hit.message
     (hit,) = run(part([trained(var=np.array(trained().var) + 0.1)]), part([trained()]))
     assert "epsilon" not in hit.message
-    (hit,) = run(part([trained(var=np.array(trained().var) * 1.00001)]), part([trained()]))
-    assert "epsilon" not in hit.message
+    for factor in (1.00001, 1.000001, 1.0000005):
+        (hit,) = run(part([trained(var=np.float32(np.array(trained().var) * factor))]), part([trained()]))
+        assert "epsilon" not in hit.message
+    narrow = np.float32(np.linspace(0.13, 0.22, 8))
+    for factor in (1.000001, 1.0000005):
+        (hit,) = run(part([trained(var=np.float32(narrow * factor))]), part([trained(var=narrow)]))
+        assert "epsilon" not in hit.message
 
 
 def test_weights_as_built_are_weaker_evidence() -> None:
