@@ -13,7 +13,7 @@ def is_missing(comparison: Comparison, layer: NormLayer, side: str) -> bool:
     Norms without statistics that are no batch norms are not told by every format, norms without any tensor by none
     but those with code: they lack nothing. Nor does a layer whose partner may be one whose tensors were not read.
     """
-    if not layer.tensors or (not layer.kind.is_batch and layer.running_mean is None and layer.running_var is None):
+    if not _is_told(layer):
         return False
     if comparison.folds is not None and comparison.folds.folded == side:
         return layer.name not in {fold.layer for fold in comparison.folds.folds} | set(comparison.folds.unfound)
@@ -21,6 +21,16 @@ def is_missing(comparison: Comparison, layer: NormLayer, side: str) -> bool:
         return False
     lacking = _part(comparison, side)
     return not lacking.folded or bool(lacking.layers)
+
+
+def _is_told(layer: NormLayer) -> bool:
+    """Graphs write a gamma of 1 and a beta of 0 where a layer has neither, and its state dict nothing at all."""
+    if layer.running_mean is not None or layer.running_var is not None:
+        return True
+    gamma, beta = layer.gamma, layer.beta
+    plain = (gamma is None or bool((gamma == 1.0).all())) and (beta is None or not beta.any())
+    named = layer.num_batches_tracked is not None or not plain or (gamma is None and layer.weight is not None)
+    return layer.kind.is_batch and named
 
 
 def _may_be(other: NormLayer, layer: NormLayer) -> bool:

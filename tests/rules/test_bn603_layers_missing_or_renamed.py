@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import pytest
 from builders import part
 from compared import compared_hits, trained
@@ -125,6 +126,8 @@ def test_a_layer_without_tensors_is_neither_missing_nor_added() -> None:
     assert run(code, part(layers())) == [] and run(part(layers()), code) == []
     more = part([*layers("", "bn1"), opaque(), opaque("n", NormKind.INSTANCE)], carrier=Carrier.SCRIPT)
     assert run(more, part(layers())) == []
+    plain = trained("b2", gamma=np.ones(8), beta=np.zeros(8), mean=None, var=None, counter=None)
+    assert run(part([*layers(), plain], carrier=Carrier.GRAPH), part(layers())) == []
     other = part([*layers("", "bn1"), opaque(kind=NormKind.INSTANCE)], carrier=Carrier.SCRIPT)
     (hit,) = run(other, part(layers()))
     assert hit.layer == "bn1", "no instance norm is a batch norm"

@@ -12,6 +12,9 @@ from bnaudit.reading.checkpoints.tally import Tally
 from bnaudit.reading.tensors.tensor_refs import TensorRef, stored
 
 _MOST_GAPS = 20
+_QUANTIZED = ("qint8", "quint8")
+_CONVOLUTION = 3
+"""Fewest dimensions of its weight."""
 
 Entries = Sequence[tuple[str, TensorRef]]
 
@@ -45,8 +48,16 @@ def describe_state_dict(
         has_metadata=versions is not None,
         tensors=len(entries),
         floating_dtypes=tuple(sorted({ref.dtype for _, ref in entries if "float" in ref.dtype})),
+        folded="" if any(layer.running_var for layer in layers) else _folded(entries),
     )
     return part, _shortened(gaps, name)
+
+
+def _folded(entries: Entries) -> str:
+    """PyTorch's static quantization fuses norms into convolutions first; those that are left stay norms."""
+    count = sum(ref.dtype in _QUANTIZED and len(ref.shape) >= _CONVOLUTION for _, ref in entries)
+    convolutions = "the one convolution is" if count == 1 else f"{count} convolutions are"
+    return f"{convolutions} quantized, before which norms are folded" if count else ""
 
 
 def _group(entries: Entries) -> tuple[dict[str, Group], set[str]]:
