@@ -27,6 +27,8 @@ _NO_EVIDENCE = (FoldCause.OTHER_WEIGHTS, FoldCause.LEFT_OUT, FoldCause.UNKNOWN)
 _UNEXPLAINED = (FoldCause.UNKNOWN, FoldCause.OLDER_STATISTICS)
 """Causes that leave room for another explanation."""
 _MOST_REMARKS = 8
+_SCALED = 1e-3
+"""Of a channel's direction: above the rounding of half precision, and below what training turns."""
 
 
 def recomputed(suspected: Suspected, renames: Sequence[Rename]) -> Folds | None:
@@ -49,8 +51,10 @@ def _folds(
 ) -> Folds | None:
     known = [(layer, state) for layer in suspected.norms if (state := norm_state(layer)) is not None]
     finder = Finder(known, own, _counterparts(own, others, renames, backwards=suspected.folded == "subject"))
-    folded = _judged(known, finder.places())
-    if not suspected.other.part.folded and all(fold.cause in _NO_EVIDENCE for fold in folded):
+    places = finder.places()
+    folded = _judged(known, places)
+    shown = any(fold.cause not in _NO_EVIDENCE for fold in folded) or _are_scaled(list(places.values()), len(known))
+    if not suspected.other.part.folded and not shown:
         return None
     there = {fold.layer for fold in folded}
     return Folds(
@@ -59,6 +63,16 @@ def _folds(
         unfound=tuple(layer.name for layer in suspected.norms if layer.name not in there),
         remarks=tuple(_remarks(finder)),
     )
+
+
+def _are_scaled(places: Sequence[Place], norms: int) -> bool:
+    """Whether most norms have a layer whose channels are multiples of what they were, and not what they were."""
+    scaled = [
+        place
+        for place in places
+        if place.named and not place.weighed.unchanged and place.weighed.entries > 1 and place.weighed.turned < _SCALED
+    ]
+    return 2 * len(scaled) > norms
 
 
 def _judged(known: Norms, places: Mapping[str, Place]) -> list[Fold]:

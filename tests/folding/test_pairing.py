@@ -131,6 +131,18 @@ def test_dropped_norms_alone_are_no_fold(tmp_path: Path) -> None:
     assert compared(in_turn(cases), subject, tmp_path) is None
 
 
+def test_folds_with_one_fault_in_all_are_folds_whatever_it_is(tmp_path: Path) -> None:
+    def unbiased(case: Net) -> Net:
+        return case._replace(var=(case.var * (16 / 15)).astype("f4"))
+
+    cases = nets()
+    found = compared(in_turn(cases), folded({name: unbiased(case) for name, case in cases.items()}), tmp_path)
+    assert found is not None
+    assert [fold.cause for fold in found.folds] == [FoldCause.UNKNOWN] * 4
+    others = folded({name: net("conv", 50 + at) for at, name in enumerate(LAYERS)})
+    assert compared(in_turn(cases), others, tmp_path) is None
+
+
 def test_a_layer_trained_further_is_told_by_its_name(tmp_path: Path) -> None:
     cases = nets()
     moved = {**cases, "b": cases["b"]._replace(weight=cases["b"].weight + np.float32(0.05))}
