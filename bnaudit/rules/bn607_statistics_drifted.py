@@ -8,8 +8,10 @@ variances, how far weight and bias moved. The same for a norm without weight and
 
 ## Why it matters
 
-This is the expected result of fine-tuning, and no defect. It is told because the *absence* of it is one (BN601, BN602),
-and because a layer that moved much further than its neighbours shows where the new data differs.
+This is the expected result of fine-tuning, and no defect, unless the values are those of a layer as it is built:
+statistics 0 and 1, weight and bias untrained. Then it is a warning: they were never loaded. It is told because the
+*absence* of it is one (BN601, BN602), and because a layer that moved much further than its neighbours shows where the
+new data differs.
 
 ## Worked arithmetic
 
@@ -36,9 +38,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bnaudit.comparison import Move
+from bnaudit.description import NormLayer
+from bnaudit.initial_state import has_initial_affine, is_virgin
 from bnaudit.matching.wording import moved_affine, moved_statistics, rounded
 from bnaudit.results import Hit, Severity
 from bnaudit.rules import Case, rule
+
+_BUILT = "; they are the initial ones: nothing was loaded"
+_LOAD = "load the weights with strict=True before saving; a layer that is new on purpose: set `intended`"
+_TRAINED = "nothing to do where it was trained in between; otherwise find out which file is which"
 
 
 @rule(id="BN607", severity=Severity.NOTE, needs=("baseline",), yields_to=("BN608",))
@@ -46,16 +54,22 @@ def statistics_drifted(case: Case) -> Iterator[Hit]:
     """One hit per layer."""
     if case.comparison is None:
         return
-    for move in case.comparison.moves:
+    for pair, move in zip(case.comparison.matching.pairs, case.comparison.moves, strict=True):
         if move.statistics_equal is False and not move.affine_equal:
+            lost = _is_as_built(pair.subject) and not _is_as_built(pair.baseline)
             yield Hit(
-                message=f"statistics moved: {moved_statistics(move)}{_weights(move)}",
-                advice="nothing to do where it was trained in between; otherwise find out which file is which",
+                message=f"statistics moved: {moved_statistics(move)}{_weights(move)}{_BUILT if lost else ''}",
+                advice=_LOAD if lost else _TRAINED,
+                severity=Severity.WARNING if lost else None,
                 layer=move.layer,
                 part=case.comparison.subject_part.name,
                 value=rounded(move.mean_shift),
                 channels=move.channels,
             )
+
+
+def _is_as_built(layer: NormLayer) -> bool:
+    return is_virgin(layer) and has_initial_affine(layer)
 
 
 def _weights(move: Move) -> str:

@@ -7,6 +7,8 @@ import pytest
 from builders import part
 from compared import compared_hits, trained
 
+from bnaudit.results import Severity
+
 run = partial(compared_hits, "bn607_statistics_drifted")
 
 
@@ -14,6 +16,14 @@ def test_training_in_between_is_told_per_layer() -> None:
     hits = run(part([trained("a", seed=1), trained("b", seed=2)]), part([trained("a"), trained("b")]))
     assert [hit.layer for hit in hits] == ["a", "b"]
     assert all("statistics moved: mean by" in hit.message and "weight and bias by" in hit.message for hit in hits)
+
+
+def test_a_layer_as_it_was_built_is_a_warning_and_its_training_is_none() -> None:
+    built = trained(mean=np.zeros(8), var=np.ones(8), gamma=np.ones(8), beta=np.zeros(8))
+    (hit,) = run(part([built]), part([trained()]))
+    assert hit.severity is Severity.WARNING and "they are the initial ones: nothing was loaded" in hit.message
+    (hit,) = run(part([trained()]), part([built]))
+    assert hit.severity is None and "initial" not in hit.message
 
 
 def test_what_stood_still_is_silent() -> None:
