@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from bnaudit.arithmetic import PYTORCH_EPS
 from bnaudit.comparison import Comparison, Fold, FoldCause, Move, OutputPair, RoundTrip
 from bnaudit.description import NormLayer
 from bnaudit.matching.absence import is_missing
@@ -183,11 +184,20 @@ def _folded(comparison: Comparison) -> list[str]:
     layers = f"{plural(total, 'norm layer')} {'is' if total == 1 else 'are'} folded in the {folds.folded}"
     if all(fold.cause in _EQUAL for fold in folds.folds):
         half = any(fold.cause is FoldCause.HALF_PRECISION for fold in folds.folds)
-        return [f"equal after folding: {layers}, rightly to {'half precision' if half else 'rounding'}"]
+        rightly = f"rightly to {'half precision' if half else 'rounding'}"
+        return [f"equal after folding: {layers}, {rightly}{_epsilon(folds.folds)}"]
     causes = [
         f"{cause.value} in {len(found)}" for cause, found in by_cause(folds.folds) if cause is not FoldCause.EQUAL
     ]
     return [f"not equal after folding: {layers}: {', '.join(causes)}"]
+
+
+def _epsilon(folds: tuple[Fold, ...]) -> str:
+    """The epsilon that they were folded with, where none is stated and it is not PyTorch's default."""
+    solved = [fold for fold in folds if fold.eps is not None and fold.eps_error is not None]
+    usual = sorted(solved, key=lambda fold: fold.eps or 0.0)[len(solved) // 2 : len(solved) // 2 + 1]
+    other = [fold for fold in usual if abs((fold.eps or 0.0) - PYTORCH_EPS) > 3.0 * (fold.eps_error or 0.0)]
+    return f" with epsilon {other[0].eps:.2g}; none is stated" if other else ""
 
 
 def _unpaired(comparison: Comparison) -> list[str]:

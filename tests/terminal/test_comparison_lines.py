@@ -8,6 +8,7 @@ import pytest
 from builders import batch_norm, part
 from compared import trained
 from compared_reports import (
+    FOLDED,
     LAYERS,
     MOVED,
     all_of_them,
@@ -15,12 +16,13 @@ from compared_reports import (
     compared_audit,
     equal,
     everything_moved,
+    fold,
     folded,
     ran,
     run,
 )
 
-from bnaudit.comparison import FoldCause
+from bnaudit.comparison import FoldCause, Folds
 from bnaudit.description import Carrier, NormKind
 from bnaudit.records import replace
 from bnaudit.reports import View
@@ -70,6 +72,13 @@ def test_norms_that_not_every_format_tells_are_missing_nowhere() -> None:
     audit = compared_audit(part([*LAYERS, *unlike], carrier=Carrier.GRAPH), part(LAYERS))
     assert concluded(audit) == ("equal: 12 norm layers, bit for bit",)
     assert audit.comparison is not None and is_equal(audit.comparison)
+
+
+@pytest.mark.parametrize(("eps", "said"), [(1e-3, " with epsilon 0.001; none is stated"), (1e-5, ""), (1.0001e-5, "")])
+def test_an_epsilon_that_was_solved_is_said_where_it_is_not_the_usual_one(eps: float, said: str) -> None:
+    folds = tuple(fold(layer.name, eps=eps, eps_error=1e-9) for layer in LAYERS)
+    audit = compared_audit(FOLDED, part(LAYERS), folds=Folds(folded="subject", folds=folds))
+    assert concluded(audit)[0].endswith(f"rightly to rounding{said}")
 
 
 def test_layers_of_another_shape_are_not_counted_as_equal() -> None:
