@@ -114,11 +114,13 @@ class _Matcher:
                 return
             shapes = {name: signature(self.subject[place]) for name, place in ours.items()}
             others = {name: signature(self.baseline[place]) for name, place in theirs.items()}
+            equal = Twins(equal_pairs(self._ours, self._theirs))
             rule = best_rule(likely_pairs(list(ours), list(theirs)), shapes, others, self._twins())
             if rule is None:
                 return
             for name, place in ours.items():
-                if (other := theirs.get(replaced(name, rule))) is not None:
+                other = theirs.get(replaced(name, rule))
+                if other is not None and not equal.contradict(place, other):
                     self._pair(place, other, PairedBy.RENAME)
 
     def _twins(self) -> dict[str, str]:

@@ -65,8 +65,11 @@ def _alike(rule: Rule, subject: Shapes, baseline: Shapes, twins: Mapping[str, st
     """
     targets = [(name, replaced(name, rule)) for name in subject]
     changed = sum(name != new for name, new in targets)
+    back = {other: name for name, other in twins.items()}
     reached = [
-        subject[name] == baseline[new] and twins.get(name, new) == new for name, new in targets if new in baseline
+        subject[name] == baseline[new] and twins.get(name, new) == new and back.get(new, name) == name
+        for name, new in targets
+        if new in baseline
     ]
     alike = sum(reached)
     wanted = len(reached) if _is_whole(rule) else max(len(reached), changed)

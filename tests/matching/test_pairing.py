@@ -67,6 +67,16 @@ def test_numbers_that_shifted_are_seen_by_the_values(added: int) -> None:
     assert PairedBy.NAME not in ways(found)
 
 
+@pytest.mark.parametrize("first", ["student.", "teacher."])
+def test_of_two_copies_the_equal_one_is_taken_in_either_direction(first: str) -> None:
+    both = sorted(
+        net(lambda name: f"student.{name}") + net(lambda name: f"teacher.{name}", seed=1),
+        key=lambda layer: not layer.name.startswith(first),
+    )
+    assert names(matched(both, net())) == [(f"student.{name}", name) for name in NAMES]
+    assert sorted(names(matched(net(), both))) == sorted((name, f"student.{name}") for name in NAMES)
+
+
 def test_exchanged_layers_are_seen_by_the_values_and_equal_copies_by_their_names() -> None:
     a, b = trained("a", seed=1), trained("b", seed=2)
     exchanged = [trained("a", seed=2), trained("b", seed=1)]
