@@ -20,6 +20,8 @@ _MARGIN = 3.0
 """How much further away the second nearest has to be."""
 _FURTHEST = 0.5
 """Largest relative distance of two that are still alike."""
+_FURTHEST_ALONE = 0.1
+"""The same where neither has a rival: any two layers of one shape are nearest to each other then."""
 
 Indexed = Sequence[tuple[int, NormLayer]]
 
@@ -87,7 +89,8 @@ def _nearest(ours: Indexed, theirs: Indexed) -> Iterator[tuple[int, int]]:
         partner = int(distances[place].argmin())
         nearest = distances[place, partner]
         rivals = min(_second(distances[place]), _second(distances[:, partner]))
-        if int(distances[:, partner].argmin()) == place and nearest <= _FURTHEST and rivals > _MARGIN * nearest:
+        furthest = _FURTHEST if rivals < float("inf") else _FURTHEST_ALONE
+        if int(distances[:, partner].argmin()) == place and nearest <= furthest and rivals > _MARGIN * nearest:
             yield ours[place][0], theirs[partner][0]
 
 

@@ -49,7 +49,7 @@ from collections.abc import Iterator
 from bnaudit.comparison import Comparison, PairedBy, Rename
 from bnaudit.description import NormKind, NormLayer, Part
 from bnaudit.matching.absence import is_missing
-from bnaudit.matching.naming import is_counted
+from bnaudit.matching.naming import is_counted, plain_name
 from bnaudit.printable import printable
 from bnaudit.results import Confidence, Hit, Severity
 from bnaudit.rules import Case, rule
@@ -111,10 +111,13 @@ def _renamed(comparison: Comparison) -> Iterator[Hit]:
     ]
     if not other:
         return
+    known = {plain_name(pair.baseline.name) for pair in other}
+    taken = sum(plain_name(pair.subject.name) in known for pair in other)
+    silent = f"; loaded by name, {taken:,} would get the values of another layer" if taken else ""
     carries_code = comparison.subject_part.carrier.has_code or comparison.baseline_part.carrier.has_code
     layers = "layer has" if len(other) == 1 else "layers have"
     yield Hit(
-        message=f"{len(other):,} {layers} other names than in the baseline{_said(comparison.matching.renames)}",
+        message=f"{len(other):,} {layers} other names than in the baseline{_said(comparison.matching.renames)}{silent}",
         advice="nothing to do: an artifact with its own code is not loaded by name"
         if carries_code
         else "rename the keys before loading, and load with strict=True",

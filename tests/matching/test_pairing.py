@@ -77,6 +77,13 @@ def test_of_two_copies_the_equal_one_is_taken_in_either_direction(first: str) ->
     assert sorted(names(matched(net(), both))) == sorted((name, f"student.{name}") for name in NAMES)
 
 
+def test_strangers_that_are_the_only_ones_of_their_shape_are_not_alike() -> None:
+    def one_of_each(seed: int, *channels: int) -> list[NormLayer]:
+        return [trained(f"{seed}.{size}", size, seed=seed + size, var=np.ones(size)) for size in channels]
+
+    assert not matched(one_of_each(100, 16, 48, 5, 7), one_of_each(900, 16, 64, 9, 11)).pairs
+
+
 def test_exchanged_layers_are_seen_by_the_values_and_equal_copies_by_their_names() -> None:
     a, b = trained("a", seed=1), trained("b", seed=2)
     exchanged = [trained("a", seed=2), trained("b", seed=1)]

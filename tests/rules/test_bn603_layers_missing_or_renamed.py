@@ -116,6 +116,12 @@ def test_a_layer_of_unknown_channels_is_no_counterpart_by_order() -> None:
     assert [hit.message for hit in hits if hit.layer == "other"] == ["a batch norm here, not in the baseline"]
 
 
+def test_exchanged_layers_would_load_in_silence() -> None:
+    exchanged = [trained("a", seed=2), trained("b", seed=1)]
+    (hit,) = run(part(exchanged), part([trained("a", seed=1), trained("b", seed=2)]))
+    assert hit.message.endswith("; loaded by name, 2 would get the values of another layer")
+
+
 def opaque(name: str = "forward.batch_norm", kind: NormKind = NormKind.BATCH) -> NormLayer:
     """A norm in code whose tensors the file does not hold as such."""
     return NormLayer(name=name, kind=kind, evidence=Evidence.OPERATOR)
