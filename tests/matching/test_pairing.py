@@ -79,7 +79,11 @@ def test_of_two_copies_the_equal_one_is_taken_in_either_direction(first: str) ->
 
 def test_strangers_that_are_the_only_ones_of_their_shape_are_not_alike() -> None:
     def one_of_each(seed: int, *channels: int) -> list[NormLayer]:
-        return [trained(f"{seed}.{size}", size, seed=seed + size, var=np.ones(size)) for size in channels]
+        plain = [{"mean": np.zeros(size), "var": np.ones(size), "beta": np.zeros(size)} for size in channels]
+        return [
+            trained(f"{seed}.{size}", size, seed=seed + size, **values)
+            for size, values in zip(channels, plain, strict=True)
+        ]
 
     assert not matched(one_of_each(100, 16, 48, 5, 7), one_of_each(900, 16, 64, 9, 11)).pairs
 
