@@ -11,7 +11,7 @@ from bnaudit.printable import printable
 from bnaudit.tracing import by_hand
 from bnaudit.tracing.trace_values import ChannelTrace, Observed
 from bnaudit.tracing.unlike_batch_norm import difference, formula
-from bnaudit.tracing.worked import Worked, worked
+from bnaudit.tracing.worked import Worked, normalized, worked
 
 _LABEL = 32
 _COLUMN = 22
@@ -154,10 +154,8 @@ def _steps(numbers: Worked) -> Iterable[str]:
 def _normalized(numbers: Worked) -> Iterable[str]:
     """Of a norm whose mean and variance are known only when it runs: from the normalized value on."""
     yield f"  y = z · {_term(numbers.gamma.text)} + {_term(numbers.beta.text)}"
-    for z in (-1.0, 0.0, 1.0):
-        start = by_hand.stored(z)
-        result = by_hand.sum_of((1, start, numbers.gamma), (1, by_hand.stored(1.0), numbers.beta))
-        yield _columns(f"  z = {start.text}", [f"y = {result.text}"])
+    for z, y in normalized(numbers):
+        yield _columns(f"  z = {z.text}", [f"y = {y.text}"])
 
 
 def _update(trace: ChannelTrace, numbers: Worked, width: int) -> Iterable[str]:

@@ -1,14 +1,16 @@
-"""A trace as a JSON object, schema `bnaudit.trace/1`: all numbers in double precision."""
+"""A trace as a JSON object in a shape of its own: `reports/trace-1.schema.json`, versioned."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from bnaudit import __version__
 from bnaudit.description import Cumulative
 from bnaudit.json_numbers import number
 from bnaudit.tracing.by_hand import Number
 from bnaudit.tracing.trace_values import ChannelState, ChannelTrace, Observed
-from bnaudit.tracing.worked import Column, Step, Worked, worked
+from bnaudit.tracing.unlike_batch_norm import difference, formula
+from bnaudit.tracing.worked import Column, Step, Update, Worked, normalized, worked
 
 SCHEMA = "bnaudit.trace/1"
 
@@ -18,6 +20,7 @@ def trace_object(trace: ChannelTrace) -> dict[str, Any]:
     numbers = worked(trace)
     return {
         "schema": SCHEMA,
+        "version": __version__,
         "artifact": trace.path,
         "part": trace.part,
         "layer": trace.layer,
@@ -25,15 +28,19 @@ def trace_object(trace: ChannelTrace) -> dict[str, Any]:
         "class": trace.class_name,
         "channel": trace.channel,
         "channels": trace.channels,
+        "tracks_statistics": trace.tracks,
         "mode": trace.mode,
         "state": _state(trace.state),
         "inputs": trace.inputs,
         "rows": list(trace.rows),
         "runner": trace.runner,
         "observed": [_observed(each) for each in (trace.in_eval, trace.in_training) if each is not None],
+        "formula": " ".join(formula(trace.kind, trace.tracks).split()),
+        "unlike_batch_norm": difference(trace.kind, trace.tracks),
         "columns": [_column(column) for column in numbers.columns],
         "examples": _examples(numbers),
-        "update": {update.name: number(update.new.exact) for update in numbers.updates},
+        "normalized": [{"z": number(z.exact), "y": _both(y)} for z, y in normalized(numbers)],
+        "updates": [_update(update) for update in numbers.updates],
         "remarks": list(trace.remarks),
     }
 
@@ -60,6 +67,7 @@ def _observed(seen: Observed) -> dict[str, Any]:
     return {
         "mode": seen.mode,
         "values": seen.values,
+        "values_per_sample": seen.per_sample,
         "mean": number(seen.mean),
         "biased_variance": number(seen.biased),
         "unbiased_variance": number(seen.unbiased),
@@ -88,6 +96,17 @@ def _step(step: Step) -> dict[str, Any]:
         "gained": _both(step.gained),
         "y": _both(step.result),
     }
+
+
+def _update(update: Update) -> dict[str, Any]:
+    names = {
+        "keep": update.keep,
+        "old": update.old,
+        "weight": update.weight,
+        "observed": update.seen,
+        "new": update.new,
+    }
+    return {"name": update.name, **{name: _both(value) for name, value in names.items()}}
 
 
 def _both(value: Number) -> dict[str, Any]:

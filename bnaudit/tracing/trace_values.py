@@ -76,6 +76,4 @@ class ChannelTrace(Record, eq=False):
     runner: str = ""
     in_eval: Observed | None = None
     in_training: Observed | None = None
-    why_not: str = ""
-    """Why nothing was observed, and what to give."""
     remarks: tuple[str, ...] = ()

@@ -80,6 +80,14 @@ def worked(trace: ChannelTrace) -> Worked:
     return Worked(eps, gamma, beta, columns, examples, tuple(_updates(trace)))
 
 
+def normalized(numbers: Worked) -> tuple[tuple[Number, Number], ...]:
+    """(z, y) of three normalized values, for a norm whose mean and variance are known only when it runs."""
+    if numbers.columns:
+        return ()
+    inputs = [by_hand.stored(z) for z in (-1.0, 0.0, 1.0)]
+    return tuple((z, by_hand.sum_of((1, z, numbers.gamma), (1, _ONE, numbers.beta))) for z in inputs)
+
+
 def _columns(trace: ChannelTrace, eps: Number, gamma: Number, beta: Number) -> Iterable[Column]:
     state = trace.state
     leaks = trace.in_eval is not None and trace.in_eval.uses_batch

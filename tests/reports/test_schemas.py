@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-NAMES = ("report-1", "artifact-1", "diagnosis-1")
+NAMES = ("report-1", "artifact-1", "diagnosis-1", "trace-1")
 
 
 def schema(name: str) -> dict[str, Any]:
