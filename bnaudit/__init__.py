@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from bnaudit.auditing import audit, describe
-    from bnaudit.comparing import compare
+    from bnaudit.comparing.use_case import compare
     from bnaudit.deployable import assert_deployable
     from bnaudit.description import Description
     from bnaudit.errors import BnauditError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "assert_deployable": "bnaudit.deployable",
     "audit": "bnaudit.auditing",
-    "compare": "bnaudit.comparing",
+    "compare": "bnaudit.comparing.use_case",
     "describe": "bnaudit.auditing",
     "diagnose": "bnaudit.score_triage",
     "BnauditError": "bnaudit.errors",

@@ -6,6 +6,10 @@ import gc
 import io
 import os
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bnaudit.plain_arguments import PlainCompare, PlainInspect, PlainTrace
 
 
 def main() -> None:
@@ -21,21 +25,33 @@ def _main() -> None:
     # Collecting while modules are imported finds nothing and costs a tenth of the start-up time.
     gc.disable()
     _open_what_is_closed()
-    from bnaudit.plain_arguments import PlainInspect, parse
+    from bnaudit.plain_arguments import parse
 
     plain = parse(sys.argv[1:])
     if plain is None:
         _run_app()
         return
     from bnaudit.exit_codes import exit_code
-    from bnaudit.inspection import compare_two, inspect
+
+    sys.exit(exit_code(lambda: _run_plain(plain)))
+
+
+def _run_plain(plain: PlainInspect | PlainCompare | PlainTrace) -> int:
+    """What an everyday command line asks for, by the functions that the commands end in."""
+    from bnaudit.plain_arguments import PlainCompare, PlainTrace
     from bnaudit.run_options import RunOptions
     from bnaudit.settings import Settings
 
     settings = Settings(run=RunOptions(static=plain.static))
-    if isinstance(plain, PlainInspect):
-        sys.exit(exit_code(lambda: inspect(plain.paths, plain.format, settings)))
-    sys.exit(exit_code(lambda: compare_two(*plain.paths, plain.format, settings)))
+    if isinstance(plain, PlainTrace):
+        from bnaudit.tracing.showing import show
+
+        return show(plain.path, plain.layer, plain.channel, plain.format, settings)
+    from bnaudit.inspection import compare_two, inspect
+
+    if isinstance(plain, PlainCompare):
+        return compare_two(*plain.paths, plain.format, settings)
+    return inspect(plain.paths, plain.format, settings)
 
 
 def _run_app() -> None:

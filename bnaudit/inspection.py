@@ -31,7 +31,7 @@ def compare_two(
 
     Returns the exit code. Raises UsageError for an unknown format, rule or part.
     """
-    from bnaudit.comparing import compare
+    from bnaudit.comparing.use_case import compare
 
     return reported(
         lambda progress: compare(baseline, subject, settings, progress, roundtrip=roundtrip), format, settings

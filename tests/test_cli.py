@@ -268,17 +268,47 @@ def test_the_everyday_command_line_says_the_same_as_the_full_one(format: str) ->
     assert (plain.returncode, plain.stdout, plain.stderr) == (full.returncode, full.stdout, full.stderr)
 
 
-def test_the_everyday_command_line_loads_no_typer() -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["inspect", "--static", str(HEALTHY)],
+        ["compare", str(SAMPLES / "compare" / "trained.pt"), str(SAMPLES / "compare" / "trained.onnx")],
+        ["trace", str(SAMPLES / "compare" / "trained.pt"), "bn1", "--channel", "1"],
+    ],
+)
+def test_the_everyday_command_line_loads_neither_typer_nor_a_framework(line: list[str]) -> None:
     code = f"""
 import sys
-sys.argv = ["bnaudit", "inspect", "--static", {str(HEALTHY)!r}]
+sys.argv = ["bnaudit", *{line!r}]
 from bnaudit.__main__ import main
 try:
     main()
 finally:
-    sys.stderr.write(str("typer" in sys.modules))
+    heavy = {{"typer", "torch", "onnx", "onnxruntime", "safetensors"}}
+    sys.stderr.write(str(sorted(heavy & set(sys.modules))))
 """
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr == "False"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr == "[]"
+
+
+def test_a_trace_loads_nothing_of_a_comparison() -> None:
+    code = f"""
+import sys
+sys.argv = ["bnaudit", "trace", {str(SAMPLES / "compare" / "trained.pt")!r}, "bn1"]
+from bnaudit.__main__ import main
+try:
+    main()
+finally:
+    sys.stderr.write(str([name for name in sys.modules if name.startswith(("bnaudit.matching", "bnaudit.folding"))]))
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr == "[]"
+
+
+@pytest.mark.parametrize("format", ["terminal", "json"])
+def test_the_everyday_trace_says_the_same_as_the_full_one(format: str) -> None:
+    arguments = ("trace", SAMPLES / "compare" / "trained.pt", "bn1")
+    plain, full = bnaudit(*arguments, "--format", format), bnaudit(*arguments, f"--format={format}")
+    assert (plain.returncode, plain.stdout, plain.stderr) == (full.returncode, full.stdout, full.stderr)
+    assert plain.returncode == 0 and plain.stdout
 
 
 @pytest.mark.parametrize(

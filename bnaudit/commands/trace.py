@@ -47,22 +47,8 @@ def command(
 ) -> int:
     """Work one channel's arithmetic through: what it receives, mode, saved state, and every number of the formula."""
     from bnaudit import option_texts
-    from bnaudit.clean_stdout import stdout_kept_clean
-    from bnaudit.early_exit import early_exit_told
-    from bnaudit.output import view, write
     from bnaudit.settings import Settings, caps_from
-    from bnaudit.tracing.channel import trace
+    from bnaudit.tracing.showing import show
 
     settings = Settings(caps=caps_from(cap or ()), run=option_texts.run_options(texts))
-    with stdout_kept_clean(), early_exit_told():
-        found = trace(path, layer, channel, settings)
-    if format is Form.json:
-        from bnaudit.json_text import json_text
-        from bnaudit.tracing.trace_objects import trace_object
-
-        write(json_text(trace_object(found), indent=2) + "\n")
-    else:
-        from bnaudit.tracing.page import page
-
-        write(page(found, view().width))
-    return 0
+    return show(path, layer, channel, format.value, settings)
