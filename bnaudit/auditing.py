@@ -252,10 +252,11 @@ def _choose(select: tuple[str, ...], ignore: tuple[str, ...], intended: tuple[tu
     chosen = Settings(select=select, ignore=ignore)
     # What is about two artifacts, `bnaudit compare`, is no check of one that was left out, unless it is asked for.
     loaded = [rule for rule in rules() if select or "baseline" not in rule.needs]
-    return _Rules(
-        [rule for rule in loaded if chosen.selects(rule.id)],
-        [rule for rule in loaded if not chosen.selects(rule.id)],
-    )
+    selected = [rule for rule in loaded if chosen.selects(rule.id)]
+    if selected and all("baseline" in rule.needs for rule in selected):
+        remedy = "bnaudit compare baseline.pt model.pt applies them"
+        raise UsageError(f"no rule about one artifact is selected, {selected[0].id} is about two", remedy=remedy)
+    return _Rules(selected, [rule for rule in loaded if not chosen.selects(rule.id)])
 
 
 def conclude(

@@ -363,6 +363,14 @@ def test_what_cannot_be_compared_is_one_sentence(arguments: tuple[str | Path, ..
     assert "Traceback" not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("command", ["inspect", "gate"])
+@pytest.mark.parametrize("select", ["BN6", "BN601", "BN603,BN606"])
+def test_rules_about_two_alone_let_nothing_pass(command: str, select: str) -> None:
+    done = bnaudit(command, HEALTHY, "--select", select)
+    assert done.returncode == 2 and done.stdout == ""
+    assert "no rule about one artifact is selected" in done.stderr and "bnaudit compare" in done.stderr
+
+
 def test_a_plain_audit_lists_no_rule_about_two_and_says_what_a_chosen_one_needs() -> None:
     assert "BN60" not in bnaudit("inspect", HEALTHY, "--all-layers").stdout
     asked = bnaudit("inspect", HEALTHY, "--select", "BN601,BN105")

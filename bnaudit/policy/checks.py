@@ -115,6 +115,8 @@ def intended(value: object, place: Place) -> dict[str, tuple[str, str]]:
     if place.typed:
         with place.named():
             pairs = list(option_texts.intended(texts(value, place)))
+        for prefix, _ in pairs:
+            _refuse_rules_on_two(prefix, place)
     else:
         pairs = [
             (_prefix(rule, at), pattern) for rule, given, at in _entries(value, place) for pattern in texts(given, at)
@@ -217,7 +219,16 @@ def _choice(given: str, known: list[str], what: str, place: Place) -> str:
 def _prefix(rule: str, place: Place) -> str:
     with place.named():
         (prefix,) = check_selectors([rule])
+    _refuse_rules_on_two(prefix, place)
     return prefix
+
+
+def _refuse_rules_on_two(prefix: str, place: Place) -> None:
+    """What is said here of rules about two artifacts alone would do nothing: no gate applies them."""
+    files = [file for id, file in rule_files().items() if id.startswith(prefix)]
+    if all("baseline" in load_rule(file).needs for file in files):
+        about = f"{prefix} is about two artifacts, which no gate compares"
+        place.refuse(about, "take it away; `bnaudit compare` has --intended and --ignore")
 
 
 def _digits(value: object, place: Place) -> str:
@@ -242,6 +253,7 @@ def _limits_of(rule: str, given: object, place: Place) -> Iterator[tuple[str, fl
     files, id = rule_files(), rule.upper()
     if id not in files:
         place.refuse(f"no rule is called {rule!r}", nearest(id, files, "`bnaudit rules` lists them"))
+    _refuse_rules_on_two(id, place)
     known = load_rule(files[id]).limits
     for name, number in table(given, place).items():
         at = place if place.typed else place.inside(name)
