@@ -37,10 +37,9 @@ Take the baseline's statistics back, and keep the norms in eval mode whenever th
         super().train(mode)
         self.backbone.eval()
 
-Where the statistics were measured anew on purpose (`update_bn`, precise batch norm), record it as intended:
+Where the statistics were measured anew on purpose (`update_bn`, precise batch norm), say so, and it is a note:
 
-    [tool.bnaudit.intended]
-    BN601 = ["*"]
+    bnaudit compare baseline.pt model.pt --intended BN601
 
 ## Limits
 
@@ -69,7 +68,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 _ADVICE = (
-    "take the baseline's statistics, and keep these norms in eval mode; if measured anew on purpose, set `intended`"
+    "take the baseline's statistics, and keep these norms in eval mode; measured anew on purpose: --intended BN601"
 )
 _STRAY = 2
 """Most batches that count as stray."""

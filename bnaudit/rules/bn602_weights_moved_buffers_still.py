@@ -34,10 +34,9 @@ Measure the statistics with the weights that are deployed:
     torch.optim.swa_utils.update_bn(loader, model)
 
 or let what averages or aggregates include the buffers: `state_dict()`, `use_buffers=True`. Where the norms were meant
-to stay in eval mode, record it as intended:
+to stay in eval mode, say so, and it is a note:
 
-    [tool.bnaudit.intended]
-    BN602 = ["backbone.*"]
+    bnaudit compare baseline.pt model.pt --intended 'BN602=backbone.*'
 
 ## Limits
 
@@ -79,7 +78,7 @@ def weights_moved_buffers_still(case: Case) -> Iterator[Hit]:
             message=f"statistics equal, weight and bias moved {moved_affine(move)}",
             advice="nothing to do: averaged weights with copied statistics lose no accuracy at this distance"
             if documented
-            else "measure statistics with these weights (update_bn); norms in eval mode on purpose: set `intended`",
+            else "measure statistics with these weights (update_bn); norms in eval mode on purpose: --intended BN602",
             layer=move.layer,
             part=case.comparison.subject_part.name,
             value=rounded(move.affine_change),

@@ -32,7 +32,8 @@ Rename the keys, load strictly, and look at what it says:
     state = {name.removeprefix("backbone."): value for name, value in state.items()}
     model.load_state_dict(state, strict=True)
 
-Layers that are really missing: save and load the whole state dict, or set what was left out as intended.
+Layers that are really missing: save and load the whole state dict, or say what was left out on purpose
+(`--intended 'BN603=aux.*'`).
 
 ## Limits
 
@@ -54,8 +55,8 @@ from bnaudit.printable import printable
 from bnaudit.results import Confidence, Hit, Severity
 from bnaudit.rules import Case, rule
 
-_MISSING = "give both the same layers, and load with strict=True; what was left out on purpose: `intended`"
-_UNUSED = "exporters leave out what the forward does not use (an auxiliary head): if that is it, set `intended`"
+_MISSING = "give both the same layers, and load with strict=True; left out on purpose: --intended BN603"
+_UNUSED = "exporters leave out what the forward does not use (an auxiliary head): if that is it, --intended BN603"
 _MOST_NAMED = 4
 """Renamings that a message writes out."""
 

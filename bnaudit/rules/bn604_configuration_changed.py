@@ -19,7 +19,7 @@ PyTorch, 1e-3 in Keras. A converted or rebuilt model loads every tensor without 
 The gain 1 / √(variance + epsilon) of two channels, with epsilon 1e-5 and 1e-3:
 
     variance 1        1.000 and 1.000      0.05 % apart
-    variance 0.001    31.5  and 22.4      41 %
+    variance 0.001    31.5  and 22.4      29 %
 
 In the message, the largest change among the layer's channels, relative to its largest gain.
 
@@ -35,7 +35,7 @@ Set what differs where the model is built, and check it after loading:
 
 - A float32 1e-5 (9.9999997e-06) in a graph is 1e-5. Momentum in a graph or program has no effect and is not compared.
 - A state dict that lacks the buffers that the baseline has counts as one that does not track.
-- A fresh head for other classes has another shape on purpose: set it as intended.
+- A fresh head for other classes has another shape on purpose: `--intended 'BN604=head.*'`.
 - An affine part that one side ignores is BN608 where the values are known.
 """
 
@@ -97,8 +97,8 @@ def _advice(fields: list[str], matters: bool, pair: Pair, move: Move) -> str:
     if not matters:
         return "nothing to do for predictions in eval mode: call model.eval() after loading"
     if "tracks_statistics" in fields and holds_statistics(pair.subject) is False:
-        return "save the whole state_dict, running statistics too; a norm without them on purpose: `intended`"
-    return "set what the baseline has where the model is built; a new head of another shape: `intended`"
+        return "save the whole state_dict, running statistics too; a norm without them on purpose: --intended BN604"
+    return "set what the baseline has where the model is built; a new head of another shape: --intended BN604"
 
 
 def _matters(name: str, pair: Pair) -> bool:

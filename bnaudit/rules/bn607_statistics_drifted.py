@@ -45,7 +45,7 @@ from bnaudit.results import Hit, Severity
 from bnaudit.rules import Case, rule
 
 _BUILT = "; they are the initial ones: nothing was loaded"
-_LOAD = "load the weights with strict=True before saving; a layer that is new on purpose: set `intended`"
+_LOAD = "load the weights with strict=True before saving; a layer that is new on purpose: --intended BN607"
 _TRAINED = "nothing to do where it was trained in between; otherwise find out which file is which"
 
 

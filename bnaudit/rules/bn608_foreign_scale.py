@@ -4,8 +4,8 @@
 
 - Pairs of layers in which mean and variance are the baseline's times *one and the same* factor, over all channels: an
   accumulator that was never divided by its count, or divided twice. The factor is fitted to means and to variances
-  apart. The two must agree, and explain every channel, to a tenth of the factor's logarithm: factor 2 to 7 %, factor
-  44 to 38 %; a sum over other batches than the baseline's average is no exact multiple of it.
+  apart. The two must agree, and explain every channel, to a tenth of the factor's logarithm and at most 50 %: factor
+  2 to 7 %, factor 44 to 38 %; a sum over other batches than the baseline's average is no exact multiple of it.
 - Pairs in which one side has gamma 1 throughout (or none) and the other a trained one, while beta or the statistics
   show that it is the same layer: a conversion or an option (`scale=False`) that dropped it.
 
