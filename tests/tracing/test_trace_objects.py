@@ -54,7 +54,7 @@ def numbers(node: Any) -> Iterator[float]:
     if isinstance(node, list):
         for each in node:
             yield from numbers(each)
-    elif (isinstance(node, (int, float)) and not isinstance(node, bool)) or (isinstance(node, str) and re.fullmatch(r"-?\d+(\.\d+)?(e-?\d+)?", node)):
+    elif re.fullmatch(r"-?\d+(\.\d+)?(e-?\d+)?", str(node)):
         yield float(node)
 
 
