@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bnaudit.session import Session
     from bnaudit.triage.replaying import Materials
 
-PATIENCE = 300.0
+PATIENCE = 120.0
 """Seconds after which no further replay begins when no budget is given."""
 Normalizations = Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]]
 

@@ -52,9 +52,15 @@ def direction(
     away = away[lengths > 0]
     if not len(away) or not apart.size:
         return Direction(0.0, 1.0, 0.0, 0)
-    unit = away / lengths[lengths > 0][:, None]
-    own = _held(apart, unit, floor)
-    shares = [_held(away[i], np.delete(unit, i, axis=0), 0.0) for i in range(len(away))]
+    base, coordinates = np.linalg.qr(away.T)  # all spans lie in as many dimensions as there are draws
+    short = coordinates.T
+    unit = short / lengths[lengths > 0][:, None]
+    most = apart.size // _VALUES_FOR_EACH
+    noise = floor**2 * apart.size
+    own = _held(apart @ base, unit, most, float((apart**2).sum()), noise)
+    shares = [
+        _held(short[i], np.delete(unit, i, axis=0), most, float((short[i] ** 2).sum()), 0.0) for i in range(len(away))
+    ]
     low = np.minimum(draws.min(axis=0), as_saved)[known]
     high = np.maximum(draws.max(axis=0), as_saved)[known]
     inside = float(np.mean((observed[known] >= low - floor) & (observed[known] <= high + floor)))
@@ -62,14 +68,12 @@ def direction(
     return Direction(own, float(np.min(shares)), inside, int(np.flatnonzero(lengths > 0)[nearest]))
 
 
-def _held(values: NDArray[np.float64], unit: NDArray[np.float64], floor: float) -> float:
-    """Share of the squared length that lies in the span, what precision leaves aside."""
+def _held(values: NDArray[np.float64], unit: NDArray[np.float64], most: int, total: float, noise: float) -> float:
+    """Share of the squared length, `total`, that lies in the span of at most so many directions, noise left aside."""
     import numpy as np
 
-    total = float((values**2).sum())
     if not len(unit) or total == 0:
         return 0.0
-    basis = np.linalg.svd(unit, full_matrices=False)[2][: values.size // _VALUES_FOR_EACH]
+    basis = np.linalg.svd(unit, full_matrices=False)[2][:most]
     rest = total - float(((basis @ values) ** 2).sum())
-    noise = floor**2 * values.size
     return 1 - max(rest - 1.5 * noise, 0.0) / max(total - noise, 1e-300)

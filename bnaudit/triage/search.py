@@ -27,6 +27,10 @@ _EACH = 2
 _BASES = 4
 """Hypotheses on top of which layers are searched."""
 _MOST_PAIRS = 400
+_DECISIVE = 4.0
+"""Times that layers on top of another fault have to bring it nearer before every way of searching them is gone."""
+_PROMISING = 1.5
+"""Times that all layers have to bring it nearer before some are taken away."""
 _LOWERS = 0.98
 """A hypothesis lowers the residual if it brings it to this share of eval's."""
 
@@ -159,8 +163,11 @@ class Search:
                 self._confirmed(self._narrow(both, (base.hypothesis, each)))
 
     def _bases(self) -> list[Trial]:
-        """The nearest whole-model hypotheses besides eval: of another fault on top they need not be nearer than it."""
-        others = [trial for trial in self.singles[1:] if trial.scores is not None]
+        """The nearest whole-model hypotheses besides eval: of another fault on top they need not be nearer than it.
+
+        Half precision is none of them: beside another fault it is so small that pairs find it.
+        """
+        others = [t for t in self.singles[1:] if t.scores is not None and not t.hypothesis.variation.dtype]
         return sorted(others, key=lambda trial: trial.value)[:_BASES]
 
     def _sets_on_top(self) -> None:
@@ -169,9 +176,24 @@ class Search:
         for base in self._bases():
             narrow = self._narrow(base.hypothesis, base.parts)
             for search in self._searches():
-                self._searched(LayerTrials(self.trials, search, base.hypothesis), narrow.value)
+                self._searched_on_top(LayerTrials(self.trials, search, base.hypothesis), narrow.value)
                 if self._is_settled():
                     return
+
+    def _searched_on_top(self, layer_trials: LayerTrials, without: float) -> None:
+        """As far as it leads: there are so many of these searches that most have to end soon."""
+        every = layer_trials.of(layer_trials.search.layers)
+        ways = [partial(grown, layer_trials, without)]
+        if every is not None and every.value * _PROMISING < without:
+            ways.append(partial(shrunk, layer_trials))
+        for way in ways:
+            end = way(self._stops)
+            if end is not None:
+                self._ended.append(self._confirmed(end))
+            if end is not None and (self._stops(end) or end.value * _DECISIVE < without):
+                if not self._stops(end):
+                    self._searched(layer_trials, without)
+                return
 
     def _joined(self, hypotheses: Sequence[Hypothesis]) -> Iterator[tuple[Hypothesis, Hypothesis, Hypothesis]]:
         different = list({hypothesis.key: hypothesis for hypothesis in hypotheses}.values())
