@@ -41,7 +41,7 @@ class ArtifactSection(NamedTuple):
     """Format, producer, size."""
     is_notable: bool
     alarms: tuple[Finding, ...]
-    """Errors that no verdict speaks of, one per rule."""
+    """Errors that no verdict speaks of, one per rule; of a comparison, which has no verdicts, none."""
     found: tuple[tuple[Severity, str], ...]
     """How many open findings of each severity, in words."""
     groups: tuple[Group, ...]
@@ -103,7 +103,7 @@ def artifact_section(audit: Audit, position: int, name: str, *, with_pictures: b
         audit=audit,
         about=about(audit),
         is_notable=is_notable(audit),
-        alarms=unspoken_errors(audit),
+        alarms=unspoken_errors(audit) if audit.comparison is None else (),
         found=tuple(counts(audit.open_findings)),
         groups=groups(audit, audit.open_findings),
         accepted=groups(audit, accepted),

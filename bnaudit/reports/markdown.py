@@ -71,7 +71,7 @@ def _heading(report: Report) -> list[str]:
 
 
 def _sections(report: Report) -> Iterator[_Section]:
-    yield from _table(report.audits)
+    yield from _table([audit for audit in report.audits if audit.comparison is None])
     found = obstacles(report)
     for each in found:
         if each.severity > Severity.NOTE:
@@ -151,7 +151,7 @@ def _findings(audit: Audit, alone: bool) -> Iterator[_Section]:
     if not worst and not reasons:
         return
     run = _run(audit)
-    blocks = [f"### {code(audit.artifact.path)}"]
+    blocks = [f"### {code(audit.artifact.path) if audit.comparison is None else 'Findings'}"]
     blocks += ["\n".join(reasons)] if reasons else []
     blocks += [run] if run else []
     blocks += _groups(audit, worst)

@@ -165,6 +165,10 @@ def _all_moved(moves: tuple[Move, ...], is_all: bool) -> str:
         return f"weights and statistics moved in {layers}"
     if equal == ({False}, {False}):
         return f"everything moved: weights and statistics of {layers}, nothing stood still"
+    if equal == ({False}, {None}):
+        return f"the weights of {layers} moved"
+    if equal == ({None}, {False}):
+        return f"the statistics of {layers} moved"
     return f"{layers} moved: {_kinds(moves)}"
 
 

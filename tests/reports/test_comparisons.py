@@ -58,6 +58,19 @@ def test_it_says_what_is_compared_with_what_and_to_what_end(format: str, name: s
     assert not [skipped.rule for skipped in audit.skipped if skipped.rule not in said]
 
 
+@pytest.mark.parametrize("format", ["terminal", "markdown", "html"])
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_pages_say_what_it_came_to_once_and_before_what_was_found(format: str, name: str) -> None:
+    audit = OUTCOMES[name]
+    assert audit.comparison is not None
+    said = words(format, audit)
+    for line in conclusion(audit.comparison):
+        assert said.count(line) == 1
+    later = [*(finding.name for finding in audit.findings), "needs --inputs x.npz", "ledger of"]
+    end = said.index(conclusion(audit.comparison)[-1])
+    assert not [each for each in later if each in said[:end]]
+
+
 @pytest.mark.parametrize("format", ["terminal", "markdown", "github", "html"])
 def test_it_has_no_verdicts_and_speaks_of_none(format: str) -> None:
     said = words(format, everything_moved()).lower()

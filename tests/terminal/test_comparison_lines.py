@@ -112,6 +112,14 @@ def test_what_is_equal_and_what_is_not_stand_apart() -> None:
     assert rows["mean, variance"] == ["4", "8", "0"]
 
 
+@pytest.mark.parametrize("absent", ["statistics", "weights"])
+def test_what_one_of_the_two_does_not_hold_is_not_counted_as_still(absent: str) -> None:
+    gone: dict[str, Any] = {"gamma": None, "beta": None} if absent == "weights" else {"mean": None, "var": None}
+    audit = compared_audit(part([trained("bn", seed=3, **gone)]), part([trained("bn", **gone)]))
+    kept = "weights" if absent == "statistics" else "statistics"
+    assert concluded(audit)[0] == f"the {kept} of the one norm layer moved"
+
+
 def test_another_epsilon_under_the_same_numbers_is_no_equality() -> None:
     eps = [trained("bn1", eps=1e-3), trained("bn2", eps=1e-3)], [trained("bn1", eps=1e-5), trained("bn2", eps=1e-5)]
     audit = compared_audit(part(eps[0]), part(eps[1]))
