@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -110,14 +110,6 @@ OTHER_INPUTS: dict[str, Callable[[Array], Array]] = {
     "divided by 2": lambda x: x / 2,
     "noise": lambda x: x + 0.02 * np.random.default_rng(0).standard_normal(x.shape),
 }
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("fault", [*OTHER_MODELS, *OTHER_INPUTS])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-import torch
 from planted_causes import (
     Array,
     Change,
@@ -52,14 +51,6 @@ PAIRS: dict[tuple[str, str], tuple[Change, Callable[[Array], Array]]] = {
     ("training-mode + together", "normalization-doubled:0.5-and-0.5 + any"): (training(), once_more),
     ("lost-buffers + any", "normalization-doubled:0.5-and-0.5 + any"): (lost(), once_more),
 }
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 QUICK = list(PAIRS)[1:3]

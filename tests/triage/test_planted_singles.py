@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
-import torch
 from planted_causes import (
     Change,
     coloured,
@@ -63,15 +60,6 @@ PREPARED = {
     "normalization-missing:imagenets + any": ("normalized", lambda x: x * DEVIATION + MEAN),
     "scaled-twice:imagenets + any": ("normalized", lambda x: ((x * DEVIATION + MEAN) / 255 - MEAN) / DEVIATION),
 }
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """So small a net only waits for threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def diagnosis(model: object, given: np.ndarray, observed: Observed, budget: float = 60.0) -> Diagnosis:
