@@ -190,6 +190,8 @@ class Diagnosis(Record, eq=False):
     """Of `explained by` one; of `several` the set; of `nearest` the nearest; else none."""
     tried: tuple[Tried, ...] = ()
     """All, nearest first."""
+    unseen: tuple[str, ...] = ()
+    """Claims of further faults that beside the one explanation would give the same scores on the given inputs."""
     coinciding: tuple[tuple[str, ...], ...] = ()
     """Sets of claims that coincide on the given inputs, found by replay before anything observed was looked at."""
     families: tuple[FamilyMatch, ...] = ()
@@ -207,6 +209,11 @@ class Diagnosis(Record, eq=False):
     seconds: float = 0.0
     remarks: tuple[str, ...] = ()
     interrupted: bool = False
+
+    def __repr__(self) -> str:
+        claims = "; ".join(tried.hypothesis.claim for tried in self.explanations[:4])
+        said = [f"{self.conclusion.value}{claims and f': {claims}'}", f"exit {self.exit_code}"]
+        return f"<Diagnosis: {' · '.join(said)}>"
 
     @property
     def exit_code(self) -> int:

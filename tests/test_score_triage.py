@@ -126,6 +126,37 @@ def test_from_python_names_of_inputs_are_refused_with_a_model(tmp_path: Path) ->
         bnaudit.diagnose(tmp_path / "named.csv", GRAPH, RunOptions(inputs=INPUTS))
 
 
+@pytest.mark.parametrize(
+    ("given", "options", "says"),
+    [
+        ((np.zeros((3, 4)),), {}, "class ndarray is no file of observed scores"),
+        ((SAMPLES / "scores" / "eval.npz", 3), {}, "class int is neither a model nor the path of one"),
+        ((SAMPLES / "scores" / "eval.npz", GRAPH, {"inputs": INPUTS}), {}, "options cannot be a dict"),
+        ((SAMPLES / "scores" / "eval.npz",), {"kind": "logit"}, "no scores are called 'logit'"),
+        ((SAMPLES / "scores" / "eval.npz", GRAPH), {}, "inputs"),
+    ],
+)
+def test_from_python_what_cannot_be_asked_is_one_sentence(
+    given: tuple[object, ...], options: dict[str, object], says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        bnaudit.diagnose(*given, **options)  # type: ignore[arg-type]
+
+
+def test_from_python_an_option_that_is_none_is_told_with_the_nearest() -> None:
+    with pytest.raises(TypeError, match=r"diagnose\(\) has no option 'input': did you mean inputs"):
+        bnaudit.diagnose(SAMPLES / "scores" / "eval.npz", GRAPH, input=INPUTS)
+
+
+def test_from_python_a_live_model_is_asked_about_with_options_by_name(tmp_path: Path) -> None:
+    net = served()
+    np.savez(tmp_path / "few.npz", logits=np.concatenate([scores_of(net, row) for row in range(12)]))
+    found = bnaudit.diagnose(tmp_path / "few.npz", net, inputs=INPUTS, kind="logits", budget=60)
+    assert found.conclusion is Conclusion.NOTHING_TO_EXPLAIN
+    assert repr(found).startswith("<Diagnosis: the scores are those of the model in eval as saved")
+    assert repr(found).endswith("exit 0>")
+
+
 def test_help_shows_the_forms() -> None:
     shown = " ".join(triage("--help").stdout.split())
     for piece in (
