@@ -36,6 +36,11 @@ def read(path: Path) -> Any:
 
 
 def _refusal(path: Path, error: Exception) -> UnreadableError:
+    from zipfile import BadZipFile
+
+    if isinstance(error, BadZipFile):
+        what = "the zip archive is cut off or broken"
+        return UnreadableError(what, where=path.name, remedy="copy or save the file again")
     text = str(error)
     if any(word in text for word in ("allow_pickle", "Python objects", "weights_only", "Weights only")):
         what = "the inputs cannot be read: they hold Python objects, which would have to be unpickled"

@@ -69,6 +69,11 @@ def _too_large(path: Path) -> UnreadableError:
 
 
 def _refusal(path: Path, error: Exception) -> UnreadableError:
+    from zipfile import BadZipFile
+
+    if isinstance(error, BadZipFile):
+        what = "the zip archive is cut off or broken"
+        return UnreadableError(what, where=path.name, remedy="copy or save the file again")
     text = str(error)
     if any(word in text for word in _PICKLED):
         what = "the observed scores hold Python objects, which would have to be unpickled"

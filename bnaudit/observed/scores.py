@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_ROUNDED = 1e-3
+"""By which a rounded probability may lie outside 0 to 1."""
+
 
 class Scores(NamedTuple):
     """The scores of a table."""
@@ -52,6 +55,8 @@ def found_scores(table: Table, known: Roles, wanted: ScoreKind | None) -> Scores
     if kind is ScoreKind.LABELS:
         return _labels(table, values, names, remarks)
     kept = _kept(values, table, remarks)
+    if wanted is ScoreKind.PROBABILITIES:
+        _check_probabilities(values[kept], table)
     return Scores(values, kind, kept, names, columns, step, tuple(remarks))
 
 
@@ -182,6 +187,13 @@ def _kept(values: NDArray[np.float64], table: Table, remarks: list[str]) -> NDAr
         count = int((~kept).sum())
         remarks.append(f"{count} row{'s' if count > 1 else ''} without a score {'are' if count > 1 else 'is'} left out")
     return kept
+
+
+def _check_probabilities(values: NDArray[np.float64], table: Table) -> None:
+    outside = values[(values < -_ROUNDED) | (values > 1 + _ROUNDED)]
+    if outside.size:
+        what = f"probabilities lie between 0 and 1, and there is {outside[0]:g}"
+        raise UsageError(what, where=table.name, remedy="leave out --scores probabilities")
 
 
 def _labels(table: Table, values: NDArray[np.float64], names: tuple[str, ...], remarks: list[str]) -> Scores:

@@ -86,8 +86,10 @@ def chosen_part(description: Description | None, options: RunOptions) -> Part | 
     if options.part:
         named = [part for part in description.parts if part.name == options.part]
         if not named:
-            names = ", ".join(part.name or "the whole file" for part in description.parts[:8])
-            raise UnreadableError(f"there is no part {options.part}", remedy=f"give one of {names}")
+            known = ", ".join(part.name for part in description.parts[:8] if part.name)
+            remedy = f"give one of {known}" if known else "leave it out, the file has one part"
+            file = Path(description.artifact.path).name
+            raise UnreadableError(f"{file} has no part {options.part!r}", where="--part", remedy=remedy)
         return named[0]
     runs = [part for part in description.parts if part.carrier is not Carrier.STATE_DICT]
     return (runs or list(description.parts))[0]

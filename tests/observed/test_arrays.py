@@ -15,6 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 from bnaudit.diagnosis import ScoreKind
 from bnaudit.errors import BnauditError, UnreadableError
+from bnaudit.feeds import files
 from bnaudit.observed import read_log, read_observed
 
 RNG = np.random.default_rng(5)
@@ -159,3 +160,12 @@ def test_a_changed_byte_gives_scores_or_one_sentence(
         read_log(path)
     except BnauditError as error:
         assert "\n" not in str(error)
+
+
+def test_a_cut_archive_is_said_to_be_cut_in_no_programmers_words(tmp_path: Path) -> None:
+    path = saved(tmp_path, scores=np.ones((40, 5)))
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(UnreadableError, match=r"cut off or broken \(scores\.npz\): copy or save the file again$"):
+        read_observed(path)
+    with pytest.raises(UnreadableError, match=r"cut off or broken \(scores\.npz\)"):
+        files.read(path)

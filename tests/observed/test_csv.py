@@ -215,3 +215,11 @@ def test_an_observation_of_an_input_that_is_not_given_is_refused(tmp_path: Path)
     check_rows(observed, 13)
     with pytest.raises(UnreadableError, match="observation 1 is of input 12"):
         check_rows(observed, 12)
+
+
+def test_numbers_that_are_no_probabilities_are_refused_as_such(tmp_path: Path) -> None:
+    logits = written(tmp_path, "a,b\n0.5,-4.459\n")
+    with pytest.raises(UsageError, match=r"between 0 and 1, and there is -4\.459 .*leave out --scores probabilities"):
+        read_observed(logits, ScoreKind.PROBABILITIES)
+    rounded = written(tmp_path, "a,b\n1.0001,-0.0001\n", "rounded.csv")
+    assert read_observed(rounded, ScoreKind.PROBABILITIES).kind is ScoreKind.PROBABILITIES
