@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from bnaudit.diagnosis import FamilyMatch, LogEvidence
 from bnaudit.plugins import load, names
+from bnaudit.records import replace
 from bnaudit.variation import Variation
 
 if TYPE_CHECKING:
@@ -96,8 +97,19 @@ def families(
             left.append((family.name, str(error)))
             continue
         if match is not None:
-            judged.append((family.rank, match))
+            judged.append((family.rank, _of_different_inputs(match, replays)))
     return tuple(match for _, match in sorted(judged, key=_order)), tuple(left)
+
+
+def _of_different_inputs(match: FamilyMatch, replays: Replays) -> FamilyMatch:
+    """A draw differs from input to input as the model's own scores do: equal ones are none, wherever they lie."""
+    if replays.is_labels or not match.consistent or not _alike(replays.observed) or _alike(replays.as_saved):
+        return match
+    return replace(match, consistent=False, signature="all inputs have the same scores, which no draw has")
+
+
+def _alike(scores: NDArray[np.float64]) -> bool:
+    return bool(len(scores) > 1 and ((scores == scores[0]) | (scores != scores)).all())
 
 
 def _order(entry: tuple[int, FamilyMatch]) -> tuple[bool, int, float]:

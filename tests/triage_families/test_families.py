@@ -224,3 +224,9 @@ def test_every_family_says_what_to_log() -> None:
     matches: tuple[FamilyMatch, ...] = families(Replays(dropped(96)))[0]
     assert {match.name for match in matches} == {"unlogged-companions", "stray-batches", "dropout", "more-updates"}
     assert all(match.needs and match.claim and match.signature for match in matches)
+
+
+def test_the_same_scores_for_all_inputs_are_a_draw_of_nothing() -> None:
+    constant = np.tile(scores(served(), images()[:COUNT]).mean(axis=0), (COUNT, 1))
+    judged, _ = families(Replays(constant))
+    assert judged and not any(match.consistent for match in judged)
