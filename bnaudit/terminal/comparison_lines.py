@@ -27,6 +27,7 @@ from bnaudit.terminal.comparison_tables import (
     title,
     untold,
 )
+from bnaudit.terminal.ledger_table import why_no_layers
 
 MOST = 8
 """Layers in a list before the rest is counted; `--all-layers` shows all."""
@@ -39,6 +40,8 @@ def comparison_lines(console: Console, audit: Audit, comparison: Comparison, in_
         _indented(console, Text(line, style="bold green" if is_equal(comparison) else "bold"))
     for said in filter(None, (*pairing(comparison), untold(comparison))):
         _indented(console, Text(said, style="dim"))
+    if not audit.ledger and any(audit.description.layers):
+        _indented(console, Text(why_no_layers(audit), style="yellow"))
     console.print()
     if (listing := counted(comparison)) is not None:
         _table(console, listing, listing.rows)

@@ -24,6 +24,7 @@ from compared_reports import (
 
 from bnaudit.comparison import FoldCause, Folds
 from bnaudit.description import Carrier, NormKind
+from bnaudit.ledger import ledger
 from bnaudit.records import replace
 from bnaudit.reports import View
 from bnaudit.reports.terminal import RENDERER
@@ -233,3 +234,10 @@ def test_models_that_have_little_in_common_are_said_to_first() -> None:
         "11 norm layers only in the baseline",
         "weights and statistics moved in the one norm layer that both have",
     )
+
+
+def test_a_pattern_of_layers_that_fits_nothing_is_pointed_out() -> None:
+    audit, said = everything_moved(), "No norm layer has a name that was asked for."
+    parts = audit.description.parts
+    assert said in shown(replace(audit, ledger=ledger(parts, lambda name: name == "none")))
+    assert said not in shown(replace(audit, ledger=ledger(parts, lambda name: True)))
