@@ -4,6 +4,7 @@
     bnaudit.describe("model.pt")   # Description: what the file says
     bnaudit.audit("model.pt")      # Report: verdicts, ledger, findings
     bnaudit.compare("trained.pt", "deployed.onnx")   # Report: what differs, and why
+    bnaudit.diagnose("scores.csv", "model.pt", inputs="x.npz")   # Diagnosis: why production's scores differ
     bnaudit.assert_deployable(net, batch)   # AssertionError unless it may be deployed
 
 The names below are loaded when they are first used.

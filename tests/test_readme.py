@@ -33,6 +33,14 @@ def run(*arguments: str) -> str:
     return done.stdout
 
 
+def test_the_commands_at_the_top_exist_and_all_that_answer_something_are_there() -> None:
+    from bnaudit.plugins import names
+
+    top = README.read_text(encoding="utf-8").partition("## Use")[0]
+    shown = re.findall(r"^\| `bnaudit (\w+)", top, re.MULTILINE)
+    assert set(shown) == set(names("bnaudit.commands")) - {"baseline", "init", "rules"}
+
+
 def example() -> str:
     return shown(EXAMPLE)
 
