@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isfinite
 
 from rich.console import Console
 from rich.padding import Padding
@@ -81,8 +82,8 @@ def _families(console: Console, families: tuple[FamilyMatch, ...]) -> None:
     lines = []
     for match in families:
         word = "consistent" if match.consistent else "not consistent"
-        inside = f"{100 * match.inside:.0f} % of the scores lie within draws"
-        lines.append(f"{match.name}: {word}; {inside}" + (f"; {match.signature}" if match.signature else ""))
+        inside = f"{100 * match.inside:.0f} % of the scores lie within draws" if isfinite(match.inside) else ""
+        lines.append("; ".join(filter(None, [f"{match.name}: {word}", inside, match.signature])))
         if match.consistent and match.needs:
             lines.append(f"  to replay it, log {match.needs}")
     _list(console, "Causes that cannot be replayed", lines, True)
@@ -101,12 +102,12 @@ def _log(console: Console, log: LogEvidence, *, alone: bool) -> None:
             console.print(Text(f"  {size:>8}  {number(scatter):>10}  ({count} observations)"))
         console.print()
     if not alone:
-        _list(console, "After the log", log_advice(log), True)
+        _list(console, "After the log", log_advice(log, alone=False), True)
 
 
 def _coinciding(console: Console, sets: tuple[tuple[str, ...], ...], in_full: bool) -> None:
     lines = [" = ".join(claims) for claims in sets]
-    _list(console, "Hypotheses that no score can tell apart on these inputs", lines, in_full)
+    _list(console, "Hypotheses that such scores cannot tell apart on these inputs", lines, in_full)
 
 
 def _untried(console: Console, untried: tuple[tuple[str, str], ...], in_full: bool) -> None:

@@ -158,6 +158,9 @@ def _to_tell_apart(trials: Trials, found: Verdict, searched: Searched) -> Distin
 def _remarks(trials: Trials, asked: Asked) -> tuple[str, ...]:
     count, scoring = len(trials.seen), trials.replayer.scoring
     said = [*trials.replayer.observed.remarks, *asked.remarks, *scoring.remarks]
+    inputs = trials.replayer.inputs
+    if count < inputs and np.array_equal(trials.replayer.observed.rows, np.arange(count)):
+        said.append(f"the scores are taken for those of the first {count} of {inputs} inputs: `input` says otherwise")
     if len(trials.wide) < count:
         said.append(f"hypotheses were compared on {len(trials.wide)} of {count} observations, what fits on all of them")
     return tuple(dict.fromkeys([*said, *trials.replayer.materials.session.remarks]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from diagnoses import HOSTILE, full, of_log, tried
+from diagnoses import HOSTILE, evidence, full, of_log, tried
 
 from bnaudit.diagnosis import Conclusion
 from bnaudit.records import replace
@@ -73,6 +73,39 @@ def test_a_log_alone_names_the_cause_only_when_it_is_one() -> None:
     assert "shows no difference" in conclusion(of_log(differing=0))
     assert "exit code 1" in shown(of_log("companions"))
     assert "exit code 3" in shown(of_log())
+
+
+def test_a_log_without_repeated_inputs_shows_neither_a_difference_nor_none() -> None:
+    alone = replace(of_log(differing=0), log=replace(evidence(differing=0), repeated=0))
+    assert conclusion(alone) == "The log alone proves nothing: no input was observed more than once."
+
+
+def test_what_was_not_replayed_is_not_said_to_give_other_scores() -> None:
+    untried = (("all hypotheses", "more time: --budget"),)
+    nothing = full(Conclusion.NOT_EXPLAINED, explanations=(), tried=(), untried=untried)
+    assert conclusion(nothing) == "No answer: nothing could be replayed."
+    assert "--budget" in advice(nothing)[0]
+
+
+@pytest.mark.parametrize("end", list(Conclusion))
+def test_every_conclusion_about_a_model_says_what_to_do_next(end: Conclusion) -> None:
+    assert "\n→ " in shown(full(end))
+
+
+@pytest.mark.parametrize("end", list(Conclusion))
+def test_a_log_that_was_replayed_is_not_to_be_replayed(end: Conclusion) -> None:
+    assert "replay it: bnaudit triage" not in " ".join(shown(full(end)).split())
+
+
+def test_no_remedy_is_given_where_the_model_as_saved_fits_too() -> None:
+    saved = tried("the model ran in eval", 3e-4, name="eval-as-saved")
+    (line,) = advice(full(Conclusion.SEVERAL, explanations=(saved, tried("other epsilon", 3e-4))))
+    assert "log logits" in line
+
+
+def test_a_share_that_was_not_measured_is_not_printed() -> None:
+    (match,) = full().families
+    assert "nan" not in shown(full(families=(replace(match, inside=float("nan")),)))
 
 
 def test_the_rest_is_all_there() -> None:
