@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import textwrap
 from enum import Enum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bnaudit.option_texts import RunTexts
 from bnaudit.run_flags import REPORTED, runs_models
+
+if TYPE_CHECKING:
+    from bnaudit.reproduction.explaining import Explained
 
 EPILOG = """
 Examples:
@@ -83,7 +86,7 @@ def command(
     from bnaudit.early_exit import early_exit_told
     from bnaudit.output import view, write
     from bnaudit.printable import printable
-    from bnaudit.reproduction.explaining import Explained, reproduce_scores
+    from bnaudit.reproduction.explaining import reproduce_scores
     from bnaudit.reproduction.reproducing import Reproduction, reproduce
     from bnaudit.settings import Settings, caps_from
 
@@ -102,11 +105,20 @@ def command(
                 companions=None if companions is None else option_texts.inputs_text(companions),
                 precision="" if precision is None else precision.value,
             )
-    lines = textwrap.wrap(printable(made.summary), view().width, break_on_hyphens=False)
+    said = [made.summary] if isinstance(made, Reproduction) else _answer(made)
+    lines = [line for each in said for line in textwrap.wrap(printable(each), view().width, break_on_hyphens=False)]
     if made.folder is not None:
         lines.append(f"{printable(str(made.folder / 'repro.py'))} shows it: it exits with 1 while it is there")
     write("\n".join(lines) + "\n")
     return made.exit_code
+
+
+def _answer(made: Explained) -> list[str]:
+    """What `triage` says first, in its words."""
+    from bnaudit.terminal.diagnosis_conclusion import advice, conclusion
+
+    lines = [conclusion(made.diagnosis), *(f"→ {line}" for line in advice(made.diagnosis))]
+    return lines if made.exit_code != 3 else [*lines, "No case was written: a script shows one exact explanation only."]
 
 
 def _check(observed: str | None, rule: str | None, include_model: bool, *of_scores: object) -> None:

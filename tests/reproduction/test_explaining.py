@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from diagnoses import tried
 from torch import nn
 
 from bnaudit.diagnosis import Conclusion, Diagnosis
@@ -164,6 +165,17 @@ def test_what_is_not_explained_is_not_shown(
     result = made(tmp_path)
     assert result.exit_code == 3 and result.folder is None
     assert result.summary == f"{conclusion.value}: far away"
+    assert not (tmp_path / "repro").exists()
+
+
+def test_where_eval_fits_as_well_nothing_is_shown_to_be_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scored(project(tmp_path), lost)
+    every = (tried("weights were in bfloat16", 0.0), tried("the model ran in eval", 0.0, name="eval-as-saved"))
+    several, reason = Conclusion.SEVERAL, "two fit"
+    found = Diagnosis("0", None, "scores", several, reason, explanations=every)
+    monkeypatch.setattr("bnaudit.reproduction.explaining.diagnose", lambda *_, **__: found)
+    result = made(tmp_path)
+    assert result.exit_code == 3 and result.folder is None
     assert not (tmp_path / "repro").exists()
 
 
