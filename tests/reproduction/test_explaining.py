@@ -171,8 +171,10 @@ def test_what_is_not_explained_is_not_shown(
 def test_where_eval_fits_as_well_nothing_is_shown_to_be_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scored(project(tmp_path), lost)
     every = (tried("weights were in bfloat16", 0.0), tried("the model ran in eval", 0.0, name="eval-as-saved"))
-    several, reason = Conclusion.SEVERAL, "two fit"
-    found = Diagnosis("0", None, "scores", several, reason, explanations=every)
+    several = Conclusion.SEVERAL
+    found = Diagnosis(
+        version="0", artifact=None, observed="s", conclusion=several, reason="two fit", explanations=every
+    )
     monkeypatch.setattr("bnaudit.reproduction.explaining.diagnose", lambda *_, **__: found)
     result = made(tmp_path)
     assert result.exit_code == 3 and result.folder is None
