@@ -51,6 +51,7 @@ Where the statistics were measured anew on purpose (`update_bn`, precise batch n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -123,7 +124,7 @@ def _are_swapped(subject: NormLayer, baseline: NormLayer) -> bool:
 def _broken(layer: NormLayer) -> int:
     """How many values of mean and variance are NaN or infinite."""
     known = [values for values in (layer.mean, layer.var) if values is not None]
-    return sum(int((values - values != 0.0).sum()) for values in known)
+    return sum(int((~(abs(values) < math.inf)).sum()) for values in known)
 
 
 def _added(subject: NormLayer, baseline: NormLayer) -> float | None:

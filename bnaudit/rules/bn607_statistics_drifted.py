@@ -30,11 +30,13 @@ Nothing has to be fixed. Where no training was meant between the two, find out w
 ## Limits
 
 - The effect on outputs is not computed: a shift of the mean may be undone by weights that moved along.
-- Channels whose variance is below 1e-5 on either side do not count for the ratio.
+- Channels whose variance is below 1e-5 on either side do not count for the ratio, and values that are NaN or infinite
+  for no size: they are counted, and a warning.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from bnaudit.comparison import Move
@@ -46,6 +48,7 @@ from bnaudit.rules import Case, rule
 
 _BUILT = "; they are the initial ones: nothing was loaded"
 _LOAD = "load the weights with strict=True before saving; a layer that is new on purpose: --intended BN607"
+_BROKEN = "take a checkpoint from before the values broke; `bnaudit inspect` shows the channels"
 _TRAINED = "nothing to do where it was trained in between; otherwise find out which file is which"
 
 
@@ -57,10 +60,12 @@ def statistics_drifted(case: Case) -> Iterator[Hit]:
     for pair, move in zip(case.comparison.matching.pairs, case.comparison.moves, strict=True):
         if move.statistics_equal is False and not move.affine_equal:
             lost = _is_as_built(pair.subject) and not _is_as_built(pair.baseline)
+            broken = max(0, _not_finite(pair.subject) - _not_finite(pair.baseline))
+            gone = f"; {broken:,} value{'s are' if broken > 1 else ' is'} not finite any more" if broken else ""
             yield Hit(
-                message=f"statistics moved: {moved_statistics(move)}{_weights(move)}{_BUILT if lost else ''}",
-                advice=_LOAD if lost else _TRAINED,
-                severity=Severity.WARNING if lost else None,
+                message=f"statistics moved: {moved_statistics(move)}{_weights(move)}{_BUILT if lost else gone}",
+                advice=_LOAD if lost else _BROKEN if broken else _TRAINED,
+                severity=Severity.WARNING if lost or broken else None,
                 layer=move.layer,
                 part=case.comparison.subject_part.name,
                 value=rounded(move.mean_shift),
@@ -70,6 +75,12 @@ def statistics_drifted(case: Case) -> Iterator[Hit]:
 
 def _is_as_built(layer: NormLayer) -> bool:
     return is_virgin(layer) and has_initial_affine(layer)
+
+
+def _not_finite(layer: NormLayer) -> int:
+    """How many of its values are NaN or infinite: sizes of a move are of the others."""
+    known = [each for each in (layer.mean, layer.var, layer.gamma, layer.beta) if each is not None]
+    return sum(int((~(abs(values) < math.inf)).sum()) for values in known)
 
 
 def _weights(move: Move) -> str:

@@ -26,6 +26,16 @@ def test_a_layer_as_it_was_built_is_a_warning_and_its_training_is_none() -> None
     assert hit.severity is None and "initial" not in hit.message
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_broke_on_the_way_are_counted_and_a_warning(value: float) -> None:
+    mean = np.linspace(-1, 1, 8)
+    mean[[2, 5]] = value
+    (hit,) = run(part([trained(seed=1, mean=mean)]), part([trained()]))
+    assert hit.severity is Severity.WARNING and hit.message.endswith("; 2 values are not finite any more")
+    (hit,) = run(part([trained(seed=1)]), part([trained(mean=mean)]))
+    assert hit.severity is None and "finite" not in hit.message
+
+
 def test_what_stood_still_is_silent() -> None:
     assert run(part([trained()]), part([trained()])) == []
     assert run(part([trained(gamma=np.ones(8))]), part([trained()])) == []
