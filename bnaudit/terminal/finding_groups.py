@@ -92,7 +92,7 @@ def _note_line(console: Console, members: Sequence[Finding], names: Universe) ->
     line.append(" (intended)" if first.intended else "")
     if place := patterns(members, names):
         layers = sum(finding.layer is not None for finding in members)
-        line.append(f" in {layers} layers" if len(place) > 30 else f" in {place}")
+        line.append(f" in {plural(layers, 'layer')}" if len(place) > 30 else f" in {place}")
     line.append(f": {printable(first.message)}{bracketed(numbers(members))}")
     line.truncate(console.width, overflow="ellipsis")
     console.print(line)
