@@ -28,6 +28,7 @@ def diagnosis_object(diagnosis: Diagnosis) -> dict[str, Any]:
         "precision": number(diagnosis.precision),
         "margin": number(diagnosis.margin),
         "tried": [_tried(tried) for tried in diagnosis.tried],
+        "unseen": list(diagnosis.unseen),
         "coinciding": [list(claims) for claims in diagnosis.coinciding],
         "distinguishing": None if apart is None else _distinguishing(apart),
         "families": [_family(match) for match in diagnosis.families],

@@ -63,6 +63,7 @@ def full(conclusion: Conclusion = Conclusion.EXPLAINED, **changes: object) -> Di
         "reason": "the residual of 0.0003 is at the floor of 0.00029, the nearest rival is 1700 × further away",
         "explanations": (best,),
         "tried": every,
+        "unseen": ("pixels were divided by 255 twice",),
         "coinciding": (("eval as saved", "epsilon 0"),),
         "families": (
             FamilyMatch(

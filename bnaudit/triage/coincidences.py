@@ -40,6 +40,22 @@ def partners(
     }
 
 
+def unseen(trials: Trials, among: Sequence[Trial], explanation: Trial, level: float | None) -> tuple[str, ...]:
+    """Claims of further faults that beside the explanation would give the same scores on the given inputs.
+
+    level: that of the scores' noise, where it was found from the residuals.
+    """
+    key = explanation.hypothesis.key
+    alone = explanation.hypothesis.name == "eval-as-saved"
+    found: dict[str, str] = {}
+    for trial in among:
+        more = trial.parts if alone else tuple(part for part in trial.parts if part.key != key)
+        is_more = len(trial.parts) == 1 if alone else len(trial.parts) == len(more) + 1 == 2
+        if trial is not explanation and is_more and _is_same(trials, trial, explanation, level or 0.0):
+            found[more[0].key] = more[0].claim
+    return tuple(found.values())
+
+
 def _is_same(trials: Trials, one: Trial, other: Trial, level: float = 0.0) -> bool:
     if one.scores is None or other.scores is None:
         return False

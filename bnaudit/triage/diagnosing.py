@@ -12,7 +12,7 @@ from bnaudit.description import Artifact
 from bnaudit.diagnosis import Conclusion, Diagnosis, Distinguishing, FamilyMatch, LogEvidence
 from bnaudit.errors import BnauditError
 from bnaudit.progress import Progress
-from bnaudit.triage.coincidences import coinciding, partners
+from bnaudit.triage.coincidences import coinciding, partners, unseen
 from bnaudit.triage.distinguishing import distinguishing
 from bnaudit.triage.family_replays import FamilyReplays
 from bnaudit.triage.hypotheses import generators
@@ -25,6 +25,7 @@ from bnaudit.triage.verdict import Verdict, verdict
 from bnaudit.triage_families import families
 
 _OPEN = (Conclusion.NEAREST, Conclusion.NOT_EXPLAINED)
+_ANSWERED = (Conclusion.EXPLAINED, Conclusion.UP_TO_PRECISION, Conclusion.NOTHING_TO_EXPLAIN)
 _FOR_THE_SEARCH = 0.75
 """Of the budget; the rest is for causes that cannot be replayed, and for telling apart what fits."""
 _MOST_FITTING = 12
@@ -132,6 +133,7 @@ def _diagnosis(
         reason=reason,
         explanations=tuple(trials.tried(t, same.get(t.hypothesis.key, ())) for t in found.explanations),
         tried=tuple(trials.tried(t, same.get(t.hypothesis.key, ())) for t in best),
+        unseen=_unseen(trials, best, found),
         coinciding=tuple(tuple(trial.hypothesis.claim for trial in group) for group in sets),
         families=judged,
         log=asked.log,
@@ -146,6 +148,13 @@ def _diagnosis(
         remarks=_remarks(trials, asked),
         interrupted=searched.interrupted,
     )
+
+
+def _unseen(trials: Trials, best: Sequence[Trial], found: Verdict) -> tuple[str, ...]:
+    """Of one explanation: what else may have been, and would not show."""
+    if found.conclusion not in _ANSWERED or len(found.explanations) != 1:
+        return ()
+    return unseen(trials, best, found.explanations[0], found.precision)
 
 
 def _to_tell_apart(trials: Trials, found: Verdict, searched: Searched) -> Distinguishing | None:

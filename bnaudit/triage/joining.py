@@ -9,9 +9,12 @@ _STATEFUL = ("swapped-moments", "reordered-layers", "reused-layer")
 """Names of hypotheses that move values of the saved part's own state, which another part does not have."""
 
 
-def joined(one: Hypothesis, other: Hypothesis) -> Hypothesis | None:
-    """Both together; None: they are about the same thing, or cannot both be."""
-    if one.singles or other.singles or not _are_compatible(one, other):
+def joined(one: Hypothesis, other: Hypothesis, hidden: bool = False) -> Hypothesis | None:
+    """Both together; None: they are about the same thing, or cannot both be.
+
+    hidden: also where one makes no difference beside the other.
+    """
+    if one.singles or other.singles or not _are_compatible(one, other, hidden):
         return None
     faults = [fault for fault in (one.input_fault, other.input_fault) if fault]
     return Hypothesis(
@@ -27,14 +30,14 @@ def joined(one: Hypothesis, other: Hypothesis) -> Hypothesis | None:
     )
 
 
-def _are_compatible(one: Hypothesis, other: Hypothesis) -> bool:
+def _are_compatible(one: Hypothesis, other: Hypothesis, hidden: bool) -> bool:
     if one.name == other.name or "eval-as-saved" in (one.name, other.name):
         return False
     if _family(one) == _family(other) or "any" not in (one.batching, other.batching):
         return False
     if one.part is not None or other.part is not None:
         return not (one.part is not None and other.part is not None) and not {one.name, other.name} & {*_STATEFUL}
-    if any(_is_hidden(first, second) for first, second in ((one, other), (other, one))):
+    if not hidden and any(_is_hidden(first, second) for first, second in ((one, other), (other, one))):
         return False
     shared = one.variation.layers.keys() & other.variation.layers.keys()
     return not any(_fields(one.variation.layers[name]) & _fields(other.variation.layers[name]) for name in shared)

@@ -16,6 +16,8 @@ from bnaudit.triage.trials import Trial, Trials
 
 _ALL_SETS = 7
 """Layers up to which every set of them is tried when adding one by one ends nowhere."""
+_FEW = 4
+"""Observations on top of another hypothesis where each needs a forward of its own."""
 _GAIN = 0.95
 """A layer more has to bring the residual down at least to this share."""
 
@@ -27,16 +29,23 @@ class LayerTrials:
         self._trials = trials
         self.search = search
         self._onto = onto
+        self._rows = trials.narrow
+        if onto is not None and search.make(search.layers).batching not in ("any", "together"):
+            self._rows = trials.narrow[:_FEW]
 
-    def of(self, layers: tuple[str, ...], *, wide: bool = False) -> Trial | None:
+    def without(self) -> float:
+        """The residual of what it stands on, on the same observations."""
+        assert self._onto is not None
+        return self._trials.trial(self._onto, observations=self._rows).value
+
+    def of(self, layers: tuple[str, ...]) -> Trial | None:
         """The trial of these layers; None: it cannot be joined with what it stands on."""
         ordered = tuple(name for name in self.search.layers if name in layers)
         own = self.search.make(ordered)
-        rows = self._trials.wide if wide else self._trials.narrow
         if self._onto is None:
-            return self._trials.trial(own, observations=rows)
+            return self._trials.trial(own, observations=self._rows)
         both = joined(self._onto, own)
-        return None if both is None else self._trials.trial(both, (self._onto, own), rows)
+        return None if both is None else self._trials.trial(both, (self._onto, own), self._rows)
 
     def first(self) -> list[tuple[tuple[str, ...], Trial]]:
         """Every single layer, and every stage."""

@@ -20,11 +20,13 @@ from bnaudit.triage.trials import Trial, Trials
 
 _QUICK = 20.0
 """Seconds that single layers may take although a simpler hypothesis fits already."""
+_QUICK_OTHERS = 3.0
+"""Seconds that whole-model hypotheses may take together with the one that fits."""
 _BEST = 10
 """Trials of which all pairs are made."""
 _EACH = 2
 """Of these at most so many of one kind."""
-_BASES = 4
+_BASES = 16
 """Hypotheses on top of which layers are searched."""
 _MOST_PAIRS = 400
 _DECISIVE = 4.0
@@ -54,12 +56,15 @@ class Search:
         self.untried: list[tuple[str, str]] = []
         self.singles: list[Trial] = []
         self._ended: list[Trial] = []
+        self._is_slow = False
+        """Single layers take more time than a rival's worth."""
 
     def run(self) -> Searched:
         """Try what there is time for."""
         phases = (
             (self._singles, "the other hypotheses"),
             (self._layers, "faults of single layers"),
+            (self._with_others, "a second fault beside the one that fits"),
             (self._sets, "faults of several layers"),
             (self._numbers, "an epsilon that is none of the usual ones"),
             (self._pairs, "pairs of hypotheses"),
@@ -95,7 +100,8 @@ class Search:
         searches = self._searches()
         count = len(hypotheses) + sum(len(search.layers) + len(search.stages) for search in searches)
         each = self.trials.replayer.seconds / max(len(self.singles), 1)
-        if self._found() and count * each > _QUICK:
+        self._is_slow = count * each > _QUICK
+        if self._found() and self._is_slow:
             self.untried.append((f"{count} faults of single layers", "no simpler explanation: one fits already"))
             return
         for hypothesis in hypotheses:
@@ -103,6 +109,28 @@ class Search:
         for search in searches:
             for _, trial in LayerTrials(self.trials, search).first():
                 self._confirmed(trial)
+
+    def _with_others(self) -> None:
+        """What fits, joined with every other whole-model hypothesis: rivals, and faults that would not show beside it.
+
+        Only where that is quick, and single layers were, too.
+        """
+        if self._nothing_to_explain() or not self._found():
+            return
+        fitting = [trial for trial in self.trials.best() if len(trial.parts) == 1 and self._stops(trial)]
+        simplest = min(fitting, key=lambda trial: (len(trial.hypothesis.layers), trial.value), default=None)
+        others = [trial.hypothesis for trial in self.singles[1:] if trial.scores is not None]
+        each = self.trials.replayer.seconds / max(len(self.singles), 1)
+        if simplest is None:
+            return
+        if self._is_slow or len(others) * each > _QUICK_OTHERS:
+            needs = "no simpler explanation: one fits already"
+            self.untried.append((f"{len(others)} other hypotheses together with the one that fits", needs))
+            return
+        for other in others:
+            both = joined(simplest.hypothesis, other, hidden=True)
+            if both is not None:
+                self._confirmed(self._narrow(both, (simplest.hypothesis, other)))
 
     def _sets(self) -> None:
         if self._is_settled():
@@ -174,14 +202,14 @@ class Search:
         if self._is_settled():
             return
         for base in self._bases():
-            narrow = self._narrow(base.hypothesis, base.parts)
             for search in self._searches():
-                self._searched_on_top(LayerTrials(self.trials, search, base.hypothesis), narrow.value)
+                self._searched_on_top(LayerTrials(self.trials, search, base.hypothesis))
                 if self._is_settled():
                     return
 
-    def _searched_on_top(self, layer_trials: LayerTrials, without: float) -> None:
+    def _searched_on_top(self, layer_trials: LayerTrials) -> None:
         """As far as it leads: there are so many of these searches that most have to end soon."""
+        without = layer_trials.without()
         every = layer_trials.of(layer_trials.search.layers)
         ways = [partial(grown, layer_trials, without)]
         if every is not None and every.value * _PROMISING < without:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from bnaudit.triage.trials import Trial, Trials
 
 _GRID = 10
 _STEPS = 6
+_HALVES = 5
 _STEP = 1e-3
 """Of the logarithm, for the derivative."""
 _ROUND = 5e-3
@@ -33,15 +34,26 @@ def solved(trials: Trials, solvable: Solvable, without: float, fits: Callable[[T
         step = _gauss_newton(trials, solvable, place, best)
         if step is None or fits(best):
             break
-        moved, trial = _at(trials, solvable, min(max(place + step, low), high))
-        if trial.value >= best.value:
+        found = _nearer(
+            trials, solvable, best.value, [min(max(place + step / 2**k, low), high) for k in range(_HALVES)]
+        )
+        if found is None:
             break
-        place, best = moved, trial
+        place, best = found
     plain = float(f"{10**place:.0e}")
     if abs(plain / 10**place - 1) < _ROUND:
         _, trial = _at(trials, solvable, math.log10(plain), plain)
         best = trial if trial.value <= 1.01 * best.value or fits(trial) else best
     return best
+
+
+def _nearer(trials: Trials, solvable: Solvable, than: float, places: Sequence[float]) -> tuple[float, Trial] | None:
+    """The first of these places with a smaller residual: a whole step may go too far."""
+    for place in places:
+        found = _at(trials, solvable, place)
+        if found[1].value < than:
+            return found
+    return None
 
 
 def _at(trials: Trials, solvable: Solvable, place: float, value: float | None = None) -> tuple[float, Trial]:

@@ -51,6 +51,8 @@ def _explained(
     near = [trial for trial in rivals if trial.value < MARGIN * base]
     as_saved = simplest.hypothesis.name == "eval-as-saved"
     if as_saved and precision is None:
+        if trials.precision.is_labels:
+            return Verdict(Conclusion.NOTHING_TO_EXPLAIN, _labels_of_eval(trials, simplest, len(near)), (simplest,))
         near = [trial for trial in near if trial.value * MARGIN <= simplest.value]
     margin = min((trial.value / base for trial in rivals if trial not in near), default=None) if base else None
     at = _at(trials, simplest, precision)
@@ -137,6 +139,16 @@ def _at(trials: Trials, trial: Trial, precision: float | None) -> str:
     if precision is not None:
         return f"the residual is {_number(trial.value)}, and what is left looks like noise of that level"
     return f"the residual of {_number(trial.value)} is at the floor of {_number(trial.residual.floor)}"
+
+
+def _labels_of_eval(trials: Trials, trial: Trial, others: int) -> str:
+    """Labels need no other cause; they hardly speak against one either."""
+    found = _at(trials, trial, None)
+    if not others:
+        return found
+    return (
+        f"{found} as in eval, which {'one other hypothesis gives' if others == 1 else f'{others} other ones give'}, too"
+    )
 
 
 def _times(margin: float) -> str:

@@ -40,6 +40,7 @@ PLANTED: dict[str, tuple[Change, bool]] = {
     f"lost-buffers + {N[3]}, {N[4]}, {N[5]} + any": (lost(*N[3:]), False),
     "epsilon:0.001 + any": (epsilon(1e-3), False),
     "solved-epsilon:0.02 + any": (epsilon(0.02), False),
+    "solved-epsilon:0.05 + any": (epsilon(0.05), False),
     "ignored-weight + any": (filled("weight", 1.0), False),
     f"ignored-weight + {N[4]} + any": (filled("weight", 1.0, N[4]), False),
     "ignored-bias + any": (filled("bias", 0.0), False),

@@ -118,8 +118,9 @@ def test_a_stated_precision_is_the_floor() -> None:
 
 
 def test_inputs_that_tell_explanations_apart_are_named() -> None:
-    made = scores(net(), inputs(4), lambda model: None)
+    made = scores(net(), inputs(4), lost())
     found = triage(None, logged(made, "labels"), RunOptions(model=net(), inputs=inputs(4), budget=3.0))
+    assert (made.argmax(1) != scores(net(), inputs(4)).argmax(1)).any()
     assert found.conclusion is Conclusion.SEVERAL
     assert len(found.explanations) > 1
 
@@ -153,7 +154,8 @@ def test_ten_whole_model_hypotheses_cost_few_forwards() -> None:
     made = scores(net(), inputs(), lost())
     chosen = ("training-mode", "lost-buffers", "epsilon", "half-precision")
     found = triage(None, logged(made, "float32"), RunOptions(model=net(), inputs=inputs()), only=chosen)
-    singles = [each for each in found.tried if not each.hypothesis.layers and each.hypothesis.batching != "alone"]
+    whole = [each.hypothesis for each in found.tried if not each.hypothesis.layers and not each.hypothesis.singles]
+    singles = [hypothesis for hypothesis in whole if hypothesis.batching != "alone"]
     assert only_answer(found) == "lost-buffers + any"
     assert len(singles) == 7
 
@@ -184,3 +186,28 @@ def test_missing_inputs_and_unknown_names_are_errors() -> None:
         triage(None, observed, RunOptions(model=net(), inputs=inputs()), precision="fp8")
     with pytest.raises(UsageError, match="nothing-known"):
         triage(None, observed, RunOptions(model=net(), inputs=inputs()), only=("nothing-known",))
+
+
+def test_labels_of_eval_leave_nothing_to_explain_and_hardly_rule_anything_out() -> None:
+    found = triage(None, logged(scores(net(), inputs()), "labels"), RunOptions(model=net(), inputs=inputs()))
+    assert (found.conclusion, found.exit_code) == (Conclusion.NOTHING_TO_EXPLAIN, 0)
+    half = scores(net(), inputs(), lambda model: model.half())
+    assert (half.argmax(1) == scores(net(), inputs()).argmax(1)).all()
+    assert any("float16" in claim for claim in found.unseen)
+
+
+def test_a_fault_that_does_not_show_beside_the_explanation_is_said() -> None:
+    made = scores(net(), inputs(), training())
+    assert np.abs(made - scores(net(), inputs() * 255, training())).max() < 1e-3, "the first norm takes out the scale"
+    found = triage(None, logged(made, "rounded"), RunOptions(model=net(), inputs=inputs()))
+    assert only_answer(found) == "training-mode + together"
+    assert "pixels were not divided by 255" in found.unseen
+    assert any("were not loaded" in claim for claim in found.unseen), "training mode looks at no running statistics"
+    assert not any("epsilon" in claim for claim in found.unseen)
+
+
+def test_nothing_is_said_to_be_unseen_that_would_show() -> None:
+    made = scores(net(), inputs(), lost())
+    found = triage(None, logged(made, "float32"), RunOptions(model=net(), inputs=inputs()))
+    assert only_answer(found) == "lost-buffers + any"
+    assert not any("255" in claim or "training" in claim for claim in found.unseen)
