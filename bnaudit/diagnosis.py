@@ -191,7 +191,7 @@ class Diagnosis(Record, eq=False):
     tried: tuple[Tried, ...] = ()
     """All, nearest first."""
     unseen: tuple[str, ...] = ()
-    """Claims of further faults that beside the one explanation would give the same scores on the given inputs."""
+    """Claims of what would give the same scores on the given inputs, beside the one explanation or in its place."""
     coinciding: tuple[tuple[str, ...], ...] = ()
     """Sets of claims that coincide on the given inputs, found by replay before anything observed was looked at."""
     families: tuple[FamilyMatch, ...] = ()

@@ -14,6 +14,8 @@ _SLACK = 0.5
 """How much more of it may lie outside of them than of the worst draw's, relative to that."""
 _INSIDE = 0.7
 """Share of the observed values that must lie between the model as saved and the draws' extremes."""
+_ABOVE = 4.0
+"""Times that the squared difference has to exceed that of the scores' own precision to have a direction."""
 _VALUES_FOR_EACH = 8
 """Observed values for every direction: in as many directions as values, everything lies."""
 
@@ -72,7 +74,7 @@ def _held(values: NDArray[np.float64], unit: NDArray[np.float64], most: int, tot
     """Share of the squared length, `total`, that lies in the span of at most so many directions, noise left aside."""
     import numpy as np
 
-    if not len(unit) or total == 0:
+    if not len(unit) or total <= _ABOVE * noise:
         return 0.0
     basis = np.linalg.svd(unit, full_matrices=False)[2][:most]
     rest = total - float(((basis @ values) ** 2).sum())

@@ -39,7 +39,7 @@ def _whole(console: Console, diagnosis: Diagnosis, in_full: bool) -> None:
     _families(console, diagnosis.families)
     if diagnosis.log is not None:
         _log(console, diagnosis.log, alone=diagnosis.artifact is None)
-    _list(console, "These may have happened as well, and would not show", diagnosis.unseen, in_full)
+    _list(console, "These would give the same scores, beside it or in its place", diagnosis.unseen, in_full)
     _coinciding(console, diagnosis.coinciding, in_full)
     _untried(console, diagnosis.untried, in_full)
     _list(console, "Remarks", diagnosis.remarks, in_full)

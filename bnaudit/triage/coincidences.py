@@ -41,19 +41,20 @@ def partners(
 
 
 def unseen(trials: Trials, among: Sequence[Trial], explanation: Trial, level: float | None) -> tuple[str, ...]:
-    """Claims of further faults that beside the explanation would give the same scores on the given inputs.
+    """Claims of what would give the same scores on the given inputs, beside the explanation or in its place.
 
     level: that of the scores' noise, where it was found from the residuals.
     """
-    key = explanation.hypothesis.key
-    alone = explanation.hypothesis.name == "eval-as-saved"
-    found: dict[str, str] = {}
+    own = {part.key for part in explanation.parts}
+    as_saved = explanation.hypothesis.name == "eval-as-saved"
+    found: list[str] = []
     for trial in among:
-        more = trial.parts if alone else tuple(part for part in trial.parts if part.key != key)
-        is_more = len(trial.parts) == 1 if alone else len(trial.parts) == len(more) + 1 == 2
-        if trial is not explanation and is_more and _is_same(trials, trial, explanation, level or 0.0):
-            found[more[0].key] = more[0].claim
-    return tuple(found.values())
+        if trial is explanation or len(trial.parts) > (1 if as_saved else 2):
+            continue
+        if _is_same(trials, trial, explanation, level or 0.0):
+            beside = [part for part in trial.parts if part.key not in own]
+            found.append(beside[0].claim if len(beside) == 1 else trial.hypothesis.claim)
+    return tuple(dict.fromkeys(found))
 
 
 def _is_same(trials: Trials, one: Trial, other: Trial, level: float = 0.0) -> bool:

@@ -70,6 +70,7 @@ class Search:
             (self._pairs, "pairs of hypotheses"),
             (self._layers_on_top, "faults of single layers together with another fault"),
             (self._sets_on_top, "faults of several layers together with another fault"),
+            (self._neighbours, "one layer more or fewer than in what fits"),
         )
         done, interrupted = 0, False
         try:
@@ -222,6 +223,22 @@ class Search:
                 if not self._stops(end):
                     self._searched(layer_trials, without)
                 return
+
+    def _neighbours(self) -> None:
+        """What fits with one layer more, and with one fewer: some may not show."""
+        if self._is_slow or self._nothing_to_explain() or not self._found():
+            return
+        fitting = [trial for trial in self.trials.best() if self._stops(trial)]
+        best = min(
+            fitting, key=lambda trial: (len(trial.parts), len(trial.hypothesis.layers), trial.value), default=None
+        )
+        for part in best.parts if best is not None else ():
+            onto = next((other for other in best.parts if other is not part), None) if best is not None else None
+            for search in self._searches():
+                layers = part.layers or search.layers
+                if set(layers) <= set(search.layers) and search.make(layers).key == part.key:
+                    for _, trial in LayerTrials(self.trials, search, onto).around(layers):
+                        self._confirmed(trial)
 
     def _joined(self, hypotheses: Sequence[Hypothesis]) -> Iterator[tuple[Hypothesis, Hypothesis, Hypothesis]]:
         different = list({hypothesis.key: hypothesis for hypothesis in hypotheses}.values())

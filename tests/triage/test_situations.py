@@ -211,3 +211,15 @@ def test_nothing_is_said_to_be_unseen_that_would_show() -> None:
     found = triage(None, logged(made, "float32"), RunOptions(model=net(), inputs=inputs()))
     assert only_answer(found) == "lost-buffers + any"
     assert not any("255" in claim or "training" in claim for claim in found.unseen)
+
+
+def test_a_layer_that_does_not_show_is_said() -> None:
+    names = list(norms(net()))
+    with torch.no_grad():
+        small = net()
+        norms(small)[names[2]].bias.fill_(1e-6)
+    made = scores(small, inputs(), filled("bias", 0.0))
+    found = triage(None, logged(made, "rounded"), RunOptions(model=small, inputs=inputs()))
+    assert only_answer(found) == "ignored-bias + any"
+    others = ", ".join(names[:2])
+    assert any("5 of 6 norm layers" in claim and others in claim for claim in found.unseen), found.unseen
