@@ -63,6 +63,9 @@ def _explained(
     if not singles_done:
         reason = f"{simplest.hypothesis.claim}: {at}; but not all rivals were tried"
         return Verdict(Conclusion.NEAREST, reason, (simplest,), precision, margin)
+    if trials.precision.is_labels and not as_saved and _is_manifold(simplest):
+        reason = f"{simplest.hypothesis.claim}: {at}; but labels say too little to prove several faults at once"
+        return Verdict(Conclusion.NEAREST, reason, (simplest,), precision, margin)
     reason = f"{at}, the nearest rival is {_times(margin)} further away" if margin else f"{at}, and there is no rival"
     if precision is not None:
         return Verdict(Conclusion.UP_TO_PRECISION, reason, (simplest,), precision, margin)
@@ -139,6 +142,11 @@ def _at(trials: Trials, trial: Trial, precision: float | None) -> str:
     if precision is not None:
         return f"the residual is {_number(trial.value)}, and what is left looks like noise of that level"
     return f"the residual of {_number(trial.value)} is at the floor of {_number(trial.residual.floor)}"
+
+
+def _is_manifold(trial: Trial) -> bool:
+    """Two faults, or one of several layers but not of all: there are too many of them to try each."""
+    return len(trial.parts) > 1 or len(trial.hypothesis.layers) > 1
 
 
 def _labels_of_eval(trials: Trials, trial: Trial, others: int) -> str:

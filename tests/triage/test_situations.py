@@ -10,6 +10,7 @@ import torch
 from planted_causes import (
     FOLDER,
     MODEL,
+    both,
     epsilon,
     filled,
     inputs,
@@ -223,3 +224,9 @@ def test_a_layer_that_does_not_show_is_said() -> None:
     assert only_answer(found) == "ignored-bias + any"
     others = ", ".join(names[:2])
     assert any("5 of 6 norm layers" in claim and others in claim for claim in found.unseen), found.unseen
+
+
+def test_labels_prove_no_two_faults_at_once() -> None:
+    made = scores(net(), inputs(), both(lost(), filled("bias", 0.0)))
+    found = triage(None, logged(made, "labels"), RunOptions(model=net(), inputs=inputs(), budget=3.0))
+    assert found.conclusion not in (Conclusion.EXPLAINED, Conclusion.UP_TO_PRECISION, Conclusion.NOTHING_TO_EXPLAIN)
