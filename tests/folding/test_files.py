@@ -103,12 +103,20 @@ def written(writer: Callable[[nn.Module, Path], Any], net: nn.Module, path: Path
     return path
 
 
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the same net in every format, its norms kept and folded."""
+    directory = tmp_path_factory.mktemp("folds")
+    for name, writer in {**KEPT, **FOLDED}.items():
+        written(writer, trained(), directory / name)
+    return directory
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("folded", FOLDED)
 @pytest.mark.parametrize("kept", KEPT)
-def test_every_norm_is_equal_after_folding(kept: str, folded: str, tmp_path: Path) -> None:
-    net = trained()
-    baseline, subject = written(KEPT[kept], net, tmp_path / kept), written(FOLDED[folded], net, tmp_path / folded)
+def test_every_norm_is_equal_after_folding(kept: str, folded: str, files: Path) -> None:
+    baseline, subject = files / kept, files / folded
     found = folds_of(subject, baseline)
     assert found is not None
     # PyTorch's freezing does not know the one behind a transposed convolution: that norm is in both files.
@@ -127,23 +135,19 @@ def test_every_norm_is_equal_after_folding(kept: str, folded: str, tmp_path: Pat
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("folded", FOLDED)
-def test_a_wrong_epsilon_is_found_in_every_format(folded: str, tmp_path: Path) -> None:
+def test_a_wrong_epsilon_is_found_in_every_format(folded: str, files: Path, tmp_path: Path) -> None:
     net = trained()
-    baseline = written(KEPT["kept.onnx"], net, tmp_path / "kept.onnx")
     for module in net.modules():
         if isinstance(module, (nn.BatchNorm2d, nn.BatchNorm1d)):
             module.eps = 1e-3
-    found = folds_of(written(FOLDED[folded], net, tmp_path / folded), baseline)
+    found = folds_of(written(FOLDED[folded], net, tmp_path / folded), files / "kept.onnx")
     assert found is not None and found.folds
     assert {(fold.cause, fold.eps) for fold in found.folds} == {(FoldCause.EPSILON, 1e-3)}
 
 
 @pytest.mark.parametrize("kept", ["zip.pt", "kept.onnx"])
-def test_no_fold_is_claimed_between_nets_without_one(kept: str, tmp_path: Path) -> None:
-    net = trained()
-    baseline = written(KEPT[kept], net, tmp_path / kept)
-    other = written(KEPT["zip.pt"], trained(), tmp_path / "same.pt")
-    assert folds_of(other, baseline) is None
-    state = {name: value for name, value in net.state_dict().items() if "head.1" not in name}
+def test_no_fold_is_claimed_between_nets_without_one(kept: str, files: Path, tmp_path: Path) -> None:
+    assert folds_of(files / "legacy.pth", files / kept) is None
+    state = {name: value for name, value in trained().state_dict().items() if "head.1" not in name}
     torch.save(state, tmp_path / "headless.pt")
-    assert folds_of(tmp_path / "headless.pt", baseline) is None
+    assert folds_of(tmp_path / "headless.pt", files / kept) is None

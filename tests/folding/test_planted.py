@@ -8,7 +8,7 @@ from folded_layers import CHANNELS, KINDS, Fault, Folded, Net, net, reordered, r
 
 from bnaudit.comparison import FoldCause
 
-SEEDS = range(6)
+SEEDS = range(3)
 
 
 def with_epsilon(eps: float) -> Fault:

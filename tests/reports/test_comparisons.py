@@ -12,7 +12,6 @@ from compared import trained
 from compared_reports import all_of_them, compared_audit, everything_moved, folded, run
 from html_reports import read
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from strategies import descriptions
 
 from bnaudit.comparison import FoldCause, Reshaped
@@ -124,19 +123,16 @@ def test_no_name_reaches_a_terminal_as_a_command(format: str) -> None:
         assert "\x1b[2J" not in text
 
 
-@every_format
 @given(subject=descriptions(), baseline=descriptions())
 @settings(max_examples=25)
-def test_any_two_descriptions_become_text(format: str, subject: Description, baseline: Description) -> None:
-    parts = [next(iter(each.parts), part([])) for each in (subject, baseline)]
-    text = renderer(format).render(report(compared_audit(*parts)), View())
-    assert text.endswith("\n") and text.encode("utf-8", "backslashreplace")
+def test_any_two_descriptions_become_text(subject: Description, baseline: Description) -> None:
+    audit = compared_audit(*(next(iter(each.parts), part([])) for each in (subject, baseline)))
+    for format in FORMATS:
+        text = renderer(format).render(report(audit), View())
+        assert text.endswith("\n") and text.encode("utf-8", "backslashreplace")
 
 
 @every_format
-@given(data=st.data())
-@settings(max_examples=5)
-def test_rendering_twice_gives_the_same_text(format: str, data: Any) -> None:
-    audit = data.draw(st.sampled_from(list(OUTCOMES.values())))
-    texts = {renderer(format).render(report(audit), View()) for _ in range(2)}
+def test_rendering_twice_gives_the_same_text(format: str) -> None:
+    texts = {renderer(format).render(report(everything_moved()), View()) for _ in range(2)}
     assert len(texts) == 1

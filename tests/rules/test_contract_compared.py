@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import product
 from types import MappingProxyType
 
@@ -43,6 +44,7 @@ def findings(subject: NormLayer, baseline: NormLayer) -> list[Finding]:
     return list(found.findings)
 
 
+@lru_cache
 def odd_pairs() -> list[Comparison]:
     layers = [trained(), *odd_layers()]
     parts = [*odd_parts()][:3]
@@ -68,7 +70,7 @@ def test_a_rule_is_silent_on_an_artifact_and_itself(rule: Rule) -> None:
 
 
 @given(subject=descriptions(), baseline=descriptions())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_no_rule_fails_on_any_two_descriptions(subject: Description, baseline: Description) -> None:
     ours, theirs = (each.parts[0] if each.parts else part([]) for each in (subject, baseline))
     compared = comparison(ours, theirs)
@@ -101,7 +103,8 @@ def test_one_defect_is_one_finding(changes: dict[str, object], rule: str) -> Non
 
 
 def test_a_part_without_layers_is_compared_with_anything() -> None:
-    for rule, (one, other) in product(
-        RULES, product((Part(name="", carrier=each.carrier) for each in odd_parts()), repeat=2)
-    ):
-        ask(rule, comparison(one, other))
+    carriers = dict.fromkeys(each.carrier for each in odd_parts())
+    for one, other in product((Part(name="", carrier=carrier) for carrier in carriers), repeat=2):
+        compared = comparison(one, other)
+        for rule in RULES:
+            ask(rule, compared)
