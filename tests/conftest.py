@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from hypothesis import HealthCheck, settings
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the nets are so small that more threads only wait for each other
 
 settings.register_profile(
     "bnaudit",
