@@ -189,6 +189,11 @@ class OutputPair(Record, eq=False):
     rows: tuple[int, ...] = ()
     """Inputs on which they are furthest apart, worst first, at most 16."""
 
+    @property
+    def within_floor(self) -> bool:
+        """Whether rounding explains what differs."""
+        return self.shift.exact or (not self.shift.shapes and self.shift.difference <= self.floor)
+
 
 class Parting(Record, eq=False):
     """A norm layer that both ran: how far apart what entered it is, and what it made of that."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +22,6 @@ class Choice(NamedTuple):
     baseline: Part
     matching: Matching
     moves: tuple[Move, ...]
-    remarks: tuple[str, ...] = ()
 
 
 def best_choice(subject: Sequence[Part], baseline: Sequence[Part]) -> Choice:
@@ -30,17 +29,18 @@ def best_choice(subject: Sequence[Part], baseline: Sequence[Part]) -> Choice:
 
     Each of the two sequences has a part at least.
     """
-    best, score = None, (-1, -1, False)
-    for mine, theirs in list(product(_with_norms(subject), _with_norms(baseline)))[:_MOST]:
-        matching = match(mine, theirs)
-        moved = moves(matching)
-        equal = sum(move.affine_equal is True and move.statistics_equal is True for move in moved)
-        own = (len(matching.pairs), equal, mine.name == theirs.name)
-        if best is None or own > score:
-            best, score = Choice(mine, theirs, matching, moved), own
-    if best is None:
-        raise AssertionError("each side has a part")
-    return best
+    tried = islice(product(_with_norms(subject), _with_norms(baseline)), _MOST)
+    return max((_choice(mine, theirs) for mine, theirs in tried), key=_score)
+
+
+def _choice(subject: Part, baseline: Part) -> Choice:
+    matching = match(subject, baseline)
+    return Choice(subject, baseline, matching, moves(matching))
+
+
+def _score(choice: Choice) -> tuple[int, int, bool]:
+    equal = sum(move.affine_equal is True and move.statistics_equal is True for move in choice.moves)
+    return len(choice.matching.pairs), equal, choice.subject.name == choice.baseline.name
 
 
 def chosen_of(description: Description, part: Part, others: Sequence[Part]) -> Iterator[str]:

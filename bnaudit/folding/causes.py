@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bnaudit.arithmetic import PYTORCH_EPS
 from bnaudit.comparison import FoldCause
 from bnaudit.folding.gains import RIVAL, GainModel, gain_models, misfit, stray_misfit
 from bnaudit.folding.halves import half_norms, through_half
@@ -173,9 +172,8 @@ def _rounded(weighed: Weighed, norm: NormState, half: Rounding) -> Verdict | Non
 
 
 def _stated(norm: NormState) -> GainModel:
-    """What the norm itself says; PyTorch's epsilon where it says none."""
-    eps = PYTORCH_EPS if norm.eps is None else norm.eps
-    return GainModel(FoldCause.EQUAL, norm.affine(eps).gain, eps, True)
+    """What the norm itself says."""
+    return GainModel(FoldCause.EQUAL, norm.affine(norm.usual_eps).gain, norm.usual_eps)
 
 
 def _gain_words(model: GainModel, norm: NormState) -> str:

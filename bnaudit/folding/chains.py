@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bnaudit.arithmetic import PYTORCH_EPS
 from bnaudit.description import NormLayer
 from bnaudit.folding.causes import is_equal
 from bnaudit.folding.measuring import Weighed
@@ -25,11 +24,11 @@ def second_norm(weighed: Weighed, first: NormState, others: Iterable[tuple[NormL
 
 
 def _both(first: NormState, second: NormState) -> NormState:
-    """One norm that does what both do: gain g₁ · g₂, shift g₂ · s₁ + s₂. Where none is said, epsilon is PyTorch's."""
+    """One norm that does what both do: gain g₁ · g₂, shift g₂ · s₁ + s₂."""
     import numpy as np
 
     with np.errstate(all="ignore"):
-        one, two = (norm.affine(PYTORCH_EPS if norm.eps is None else norm.eps) for norm in (first, second))
+        one, two = (norm.affine(norm.usual_eps) for norm in (first, second))
         live = one.gain != 0
         mean = np.where(live, -one.shift / np.where(live, one.gain, 1.0), 0.0)
         beta = two.shift + np.where(live, 0.0, two.gain * one.shift)

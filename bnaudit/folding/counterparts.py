@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bnaudit.comparison import LinearLayer
 from bnaudit.errors import UnreadableError
-from bnaudit.folding.permutation import probes
+from bnaudit.folding.permutation import row_signatures
 from bnaudit.folding.rows import Form, by_output, forms, grouped, sizes
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Counterparts:
         key = (id(layer), form.groups, form.transposed)
         if key not in self._signatures:
             try:
-                self._signatures[key] = _signature(by_output(grouped(layer, form)))
+                self._signatures[key] = row_signatures(by_output(grouped(layer, form)))
             except UnreadableError:
                 self._signatures[key] = None
         return self._signatures[key]
@@ -93,13 +93,3 @@ def alike(own: LinearLayer, other: LinearLayer) -> bool:
     """Whether two layers may be the same one: sizes and kind agree, as far as they are said."""
     kinds = own.operator is None or other.operator is None or own.operator == other.operator
     return kinds and sizes(own) == sizes(other)
-
-
-def _signature(rows: Array) -> Array:
-    """Products of the rows' directions with fixed vectors, without sign: the same whatever gain each row has."""
-    import numpy as np
-
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    with np.errstate(all="ignore"):
-        found: Array = abs(rows @ probes(rows.shape[1])) / np.where(lengths > 0, lengths, 1.0)[:, None]
-    return found

@@ -25,7 +25,6 @@ class GainModel(NamedTuple):
     cause: FoldCause
     gain: Array
     eps: float
-    with_gamma: bool
     solved: Solved | None = None
 
 
@@ -68,11 +67,11 @@ def _models(weighed: Weighed, norm: NormState, with_gamma: bool) -> list[GainMod
     if norm.eps is not None:
         cause = FoldCause.EQUAL if with_gamma else FoldCause.GAMMA_IGNORED
         gain = norm.affine(norm.eps, gamma=with_gamma).gain
-        models.append(GainModel(cause, gain, norm.eps, with_gamma))
+        models.append(GainModel(cause, gain, norm.eps))
     solved = solve(weighed, norm, with_gamma=with_gamma)
     if solved is not None:
         known = FoldCause.EQUAL if norm.eps is None else FoldCause.EPSILON
         cause = known if with_gamma else FoldCause.GAMMA_IGNORED
         gain = norm.affine(solved.eps, gamma=with_gamma).gain
-        models.append(GainModel(cause, gain, solved.eps, with_gamma, solved))
+        models.append(GainModel(cause, gain, solved.eps, solved))
     return models

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bnaudit.arithmetic import fold
 from bnaudit.folding.measuring import Weighed, rows_of
 from bnaudit.folding.norm_state import NormState
 from bnaudit.folding.rounding import HALVES, Rounding
+from bnaudit.reading.onnx.dtypes import round_to_bfloat16
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,9 +23,7 @@ def rounded(values: Array, half: Rounding) -> Array:
     with np.errstate(all="ignore"):
         if half.dtype == "float16":
             return values.astype(np.float16).astype(np.float64)
-        bits = values.astype(np.float32).view(np.uint32).astype(np.int64)
-        even = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
-        return even.astype(np.uint32).view(np.float32).astype(np.float64)
+        return round_to_bfloat16(values.astype(np.float32)).astype(np.float64)
 
 
 def through_half(weighed: Weighed) -> Rounding | None:
@@ -66,7 +64,6 @@ def half_norms(norm: NormState, eps: float) -> list[tuple[Rounding, NormState, A
     found = []
     for half in HALVES:
         mean, var, gamma, beta = (rounded(values, half) for values in (norm.mean, norm.var, norm.gamma, norm.beta))
-        found.append(
-            (half, norm._replace(mean=mean, var=var, gamma=gamma, beta=beta), fold(mean, var, gamma, beta, eps).gain)
-        )
+        coarse = norm._replace(mean=mean, var=var, gamma=gamma, beta=beta)
+        found.append((half, coarse, coarse.affine(eps).gain))
     return found

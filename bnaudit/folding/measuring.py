@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 SAME_DIRECTION = 0.3
 """A convolution that was trained on still points about where it did; another one is at right angles (1)."""
-
-
 _PARALLEL = 1e-4
 """No other way to read the weights is tried."""
 
@@ -69,20 +67,16 @@ class Weighed(NamedTuple):
         return found
 
     @property
-    def direction(self) -> Array:
-        """stray ÷ ‖W'‖ of the live channels: 0 where the channel is a multiple of what it was, 1 at right angles."""
-        import numpy as np
-
-        with np.errstate(all="ignore"):  # what is not finite
-            found: Array = self.stray[self.live] / self.folded_size[self.live]
-        return found
-
-    @property
     def turned(self) -> float:
-        """Its median; 1 without a live channel."""
+        """Median of stray ÷ ‖W'‖ over the live channels: 0 for multiples of what they were, 1 at right angles.
+
+        1 without a live channel.
+        """
         import numpy as np
 
-        return float(np.median(self.direction)) if self.live.any() else 1.0
+        live = self.live
+        with np.errstate(all="ignore"):  # what is not finite
+            return float(np.median(self.stray[live] / self.folded_size[live])) if live.any() else 1.0
 
     @property
     def unchanged(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from bnaudit.arithmetic import Affine, fold
+from bnaudit.arithmetic import PYTORCH_EPS, Affine, fold
 from bnaudit.description import NormLayer
 from bnaudit.folding.rounding import Rounding, rounding
 
@@ -30,6 +30,11 @@ class NormState(NamedTuple):
     def affine(self, eps: float, *, gamma: bool = True) -> Affine:
         """Gain and shift with this epsilon; without `gamma` as if it were 1."""
         return fold(self.mean, self.var, self.gamma if gamma else None, self.beta, eps)
+
+    @property
+    def usual_eps(self) -> float:
+        """The epsilon, PyTorch's where none is said."""
+        return PYTORCH_EPS if self.eps is None else self.eps
 
     @property
     def finite(self) -> bool:

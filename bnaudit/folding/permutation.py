@@ -23,17 +23,24 @@ def row_order(weight: Array, folded: Array) -> NDArray[np.intp] | None:
     None when there is no such order, it is the identity, or rows are too alike to tell. Rows are compared by their
     products with a few fixed vectors.
     """
-
     if not 1 < len(weight) <= _MOST or weight.shape[1] < 2:
         return None
-    vectors = probes(weight.shape[1]) / weight.shape[1] ** 0.5
-    near = _NEAR / weight.shape[1] ** 0.5
-    return order(abs(_directions(weight) @ vectors), abs(_directions(folded) @ vectors), near)
+    return order(row_signatures(weight), row_signatures(folded), _NEAR)
+
+
+def row_signatures(rows: Array) -> Array:
+    """Products of the rows' directions with fixed vectors, without sign: the same whatever gain each row has."""
+    import numpy as np
+
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    with np.errstate(all="ignore"):
+        found: Array = abs(rows @ _probes(rows.shape[1])) / np.where(lengths > 0, lengths, 1.0)[:, None]
+    return found
 
 
 @lru_cache(maxsize=8)
-def probes(length: int) -> Array:
-    """Fixed vectors to multiply rows of this length with, (length, 8)."""
+def _probes(length: int) -> Array:
+    """Vectors to multiply rows of this length with, (length, 8)."""
     import numpy as np
 
     return np.random.default_rng(20).standard_normal((length, _PROBES))
@@ -63,11 +70,3 @@ def order(points: Array, moved: Array, near: Array | float) -> NDArray[np.intp] 
         return None
     found[found < 0] = np.setdiff1d(np.arange(count), placed)
     return found
-
-
-def _directions(rows: Array) -> Array:
-    import numpy as np
-
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    directions: Array = rows / np.where(lengths > 0, lengths, 1.0)[:, None]
-    return directions

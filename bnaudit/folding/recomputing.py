@@ -174,7 +174,7 @@ def _inexact(weighed: Weighed) -> str:
 def _shifts(layer: NormLayer) -> bool:
     """Whether the norm turns a 0 into something else in any channel."""
     state = norm_state(layer)
-    return state is not None and bool(state.affine(1e-5 if state.eps is None else state.eps).shift.any())
+    return state is not None and bool(state.affine(state.usual_eps).shift.any())
 
 
 def _remarks(finder: Finder) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bnaudit.comparison import Comparison
 from bnaudit.description import NormLayer, Part
+from bnaudit.matching.configuration import has_identity_affine
 from bnaudit.matching.signatures import family
 
 
@@ -27,9 +28,8 @@ def _is_told(layer: NormLayer) -> bool:
     """Graphs write a gamma of 1 and a beta of 0 where a layer has neither, and its state dict nothing at all."""
     if layer.running_mean is not None or layer.running_var is not None:
         return True
-    gamma, beta = layer.gamma, layer.beta
-    plain = (gamma is None or bool((gamma == 1.0).all())) and (beta is None or not beta.any())
-    named = layer.num_batches_tracked is not None or not plain or (gamma is None and layer.weight is not None)
+    unread = layer.weight is not None and layer.gamma is None
+    named = layer.num_batches_tracked is not None or not has_identity_affine(layer) or unread
     return layer.kind.is_batch and named
 
 

@@ -37,6 +37,12 @@ def holds_statistics(layer: NormLayer) -> bool | None:
     return False if layer.tensors else None
 
 
+def has_identity_affine(layer: NormLayer) -> bool:
+    """Weight 1 and bias 0 throughout, as PyTorch builds them, or absent: the affine step changes nothing."""
+    gamma, beta = layer.gamma, layer.beta
+    return (gamma is None or bool((gamma == 1.0).all())) and (beta is None or not beta.any())
+
+
 def same_number(one: float, other: float) -> bool:
     """Equal but for a rounding to float32."""
     return one == other or math.isclose(one, other, rel_tol=_SAME) or (math.isnan(one) and math.isnan(other))
@@ -82,10 +88,7 @@ def _affine_differs(subject: NormLayer, baseline: NormLayer) -> bool:
     if not _unlike(subject.affine, baseline.affine):
         return False
     holder = subject if subject.affine else baseline
-    gamma, beta = holder.gamma, holder.beta
-    if gamma is None:
-        return True
-    return not bool((gamma == 1.0).all()) or (beta is not None and bool(beta.any()))
+    return holder.gamma is None or not has_identity_affine(holder)
 
 
 def _momentum_differs(subject: NormLayer, baseline: NormLayer) -> bool:

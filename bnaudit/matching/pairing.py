@@ -114,18 +114,17 @@ class _Matcher:
                 return
             shapes = {name: signature(self.subject[place]) for name, place in ours.items()}
             others = {name: signature(self.baseline[place]) for name, place in theirs.items()}
-            equal = Twins(equal_pairs(self._ours, self._theirs))
-            rule = best_rule(likely_pairs(list(ours), list(theirs)), shapes, others, self._twins())
+            equal = set(equal_pairs(self._ours, self._theirs))
+            rule = best_rule(likely_pairs(list(ours), list(theirs)), shapes, others, self._twin_names(equal))
             if rule is None:
                 return
+            twins = Twins(equal)
             for name, place in ours.items():
                 other = theirs.get(replaced(name, rule))
-                if other is not None and not equal.contradict(place, other):
+                if other is not None and not twins.contradict(place, other):
                     self._pair(place, other, PairedBy.RENAME)
 
-    def _twins(self) -> dict[str, str]:
-        """The names of those that have equal values."""
-        pairs = equal_pairs(self._ours, self._theirs)
+    def _twin_names(self, pairs: Iterable[Anchor]) -> dict[str, str]:
         return {_rename_from(self.subject[place]): _rename_from(self.baseline[other]) for place, other in pairs}
 
     def _by_order_and_values(self) -> None:

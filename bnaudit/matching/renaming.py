@@ -148,7 +148,7 @@ def _one_each(left: list[tuple[str, str]], most: int) -> Iterator[Rename]:
 def _in_turn(pairs: list[tuple[str, str]], most: int) -> list[Rename]:
     """A prefix, then replacements within pieces, each applied to all; none when they do not make all names equal."""
     found = [Rename(old=old, new=new, layers=len(pairs)) for old, new in _prefix(pairs)]
-    pairs = [(replaced(one, (rename.old, rename.new)), other) for rename in found for one, other in pairs] or pairs
+    pairs = [(renamed(one, rename), other) for rename in found for one, other in pairs] or pairs
     while (left := [(one, other) for one, other in pairs if one != other]) and len(found) < most:
         votes = Counter(rule for one, other in left for rule in set(_within_pieces(one, other)))
         if not votes:

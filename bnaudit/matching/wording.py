@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from bnaudit.comparison import Move
+from bnaudit.comparison import Move, Pair
+from bnaudit.description import NormLayer
 
 
 def counter_change(move: Move) -> float | None:
@@ -33,6 +34,17 @@ def moved_statistics(move: Move) -> str:
 def moved_affine(move: Move) -> str:
     """`by 12 %`, relative L2 of weight and bias together."""
     return "by an unknown amount" if move.affine_change is None else f"by {percent(move.affine_change)}"
+
+
+def not_finite_any_more(pair: Pair) -> str:
+    """`3 values are not finite any more`: sizes of a move are of the others; "" where no more are than were."""
+    broken = _not_finite(pair.subject) - _not_finite(pair.baseline)
+    return f"{broken:,} value{'s are' if broken > 1 else ' is'} not finite any more" if broken > 0 else ""
+
+
+def _not_finite(layer: NormLayer) -> int:
+    known = [values for values in (layer.mean, layer.var, layer.gamma, layer.beta) if values is not None]
+    return sum(int((~(abs(values) < math.inf)).sum()) for values in known)
 
 
 def percent(share: float) -> str:

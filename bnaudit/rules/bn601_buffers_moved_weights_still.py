@@ -51,14 +51,14 @@ Where the statistics were measured anew on purpose (`update_bn`, precise batch n
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bnaudit.comparison import Move, Pair
 from bnaudit.description import NormLayer
 from bnaudit.initial_state import is_virgin
-from bnaudit.matching.wording import counter_change, moved_statistics, rounded
+from bnaudit.matching.configuration import has_identity_affine
+from bnaudit.matching.wording import counter_change, moved_statistics, not_finite_any_more, rounded
 from bnaudit.results import Confidence, Hit, Severity
 from bnaudit.rules import Case, rule
 
@@ -89,7 +89,8 @@ def buffers_moved_weights_still(case: Case) -> Iterator[Hit]:
 
 
 def _hit(pair: Pair, move: Move, part: str) -> Hit:
-    trained = not _is_plain(pair.subject)
+    # That both are as built, 1 and 0, says little.
+    trained = not has_identity_affine(pair.subject)
     return Hit(
         message=f"weight and bias equal, statistics moved: {moved_statistics(move)}{_cause(pair, move)}",
         advice=_ADVICE,
@@ -107,8 +108,8 @@ def _cause(pair: Pair, move: Move) -> str:
         return "; they are the initial 0 and 1: buffers were lost"
     if _are_swapped(pair.subject, pair.baseline):
         return "; mean and variance changed places"
-    if (broken := _broken(pair.subject) - _broken(pair.baseline)) > 0:
-        return f"; {broken:,} value{'s are' if broken > 1 else ' is'} not finite any more"
+    if broken := not_finite_any_more(pair):
+        return f"; {broken}"
     if (constant := _added(pair.subject, pair.baseline)) is not None:
         return f"; the variance has {constant:+.3g} in every channel: an epsilon"
     change = counter_change(move)
@@ -119,12 +120,6 @@ def _cause(pair: Pair, move: Move) -> str:
 
 def _are_swapped(subject: NormLayer, baseline: NormLayer) -> bool:
     return _is_same(subject.mean, baseline.var) and _is_same(subject.var, baseline.mean)
-
-
-def _broken(layer: NormLayer) -> int:
-    """How many values of mean and variance are NaN or infinite."""
-    known = [values for values in (layer.mean, layer.var) if values is not None]
-    return sum(int((~(abs(values) < math.inf)).sum()) for values in known)
 
 
 def _added(subject: NormLayer, baseline: NormLayer) -> float | None:
@@ -143,9 +138,3 @@ def _added(subject: NormLayer, baseline: NormLayer) -> float | None:
 
 def _is_same(one: Array | None, other: Array | None) -> bool:
     return one is not None and other is not None and one.shape == other.shape and bool((one == other).all())
-
-
-def _is_plain(layer: NormLayer) -> bool:
-    """Whether weight and bias are 1 and 0 throughout, as built: that they are equal says little."""
-    gamma, beta = layer.gamma, layer.beta
-    return (gamma is None or bool((gamma == 1.0).all())) and (beta is None or not beta.any())

@@ -83,7 +83,7 @@ def outputs_differ(case: Case) -> Iterator[Hit]:
 
 
 def _run(run: ComparedRun) -> Iterator[Hit]:
-    apart = [output for output in run.outputs if _beyond(output)]
+    apart = [output for output in run.outputs if not output.within_floor]
     if run.reference_in_eval is False:
         differs = f"; the outputs differ {amount(_worst(apart).shift)}, which proves nothing" if apart else ""
         yield Hit(
@@ -110,10 +110,6 @@ def _differ(run: ComparedRun, worst: OutputPair) -> Hit:
         limit=_limit(worst),
         confidence=_confidence(run, worst),
     )
-
-
-def _beyond(output: OutputPair) -> bool:
-    return not output.shift.exact and not output.shift.difference <= output.floor
 
 
 def _worst(apart: list[OutputPair]) -> OutputPair:
@@ -153,7 +149,7 @@ def _confidence(run: ComparedRun, worst: OutputPair) -> Confidence:
 
 
 def _round_trip(trip: RoundTrip) -> Iterator[Hit]:
-    apart = [output for output in trip.outputs if _beyond(output)]
+    apart = [output for output in trip.outputs if not output.within_floor]
     if not (apart or trip.changed):
         return
     named = ", ".join(trip.changed[:_MOST]) + (f" and {len(trip.changed) - _MOST} more" * (len(trip.changed) > _MOST))

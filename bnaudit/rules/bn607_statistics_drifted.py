@@ -36,13 +36,12 @@ Nothing has to be fixed. Where no training was meant between the two, find out w
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from bnaudit.comparison import Move
 from bnaudit.description import NormLayer
 from bnaudit.initial_state import has_initial_affine, is_virgin
-from bnaudit.matching.wording import moved_affine, moved_statistics, rounded
+from bnaudit.matching.wording import moved_affine, moved_statistics, not_finite_any_more, rounded
 from bnaudit.results import Hit, Severity
 from bnaudit.rules import Case, rule
 
@@ -60,8 +59,8 @@ def statistics_drifted(case: Case) -> Iterator[Hit]:
     for pair, move in zip(case.comparison.matching.pairs, case.comparison.moves, strict=True):
         if move.statistics_equal is False and not move.affine_equal:
             lost = _is_as_built(pair.subject) and not _is_as_built(pair.baseline)
-            broken = max(0, _not_finite(pair.subject) - _not_finite(pair.baseline))
-            gone = f"; {broken:,} value{'s are' if broken > 1 else ' is'} not finite any more" if broken else ""
+            broken = not_finite_any_more(pair)
+            gone = f"; {broken}" if broken else ""
             yield Hit(
                 message=f"statistics moved: {moved_statistics(move)}{_weights(move)}{_BUILT if lost else gone}",
                 advice=_LOAD if lost else _BROKEN if broken else _TRAINED,
@@ -75,12 +74,6 @@ def statistics_drifted(case: Case) -> Iterator[Hit]:
 
 def _is_as_built(layer: NormLayer) -> bool:
     return is_virgin(layer) and has_initial_affine(layer)
-
-
-def _not_finite(layer: NormLayer) -> int:
-    """How many of its values are NaN or infinite: sizes of a move are of the others."""
-    known = [each for each in (layer.mean, layer.var, layer.gamma, layer.beta) if each is not None]
-    return sum(int((~(abs(values) < math.inf)).sum()) for values in known)
 
 
 def _weights(move: Move) -> str:

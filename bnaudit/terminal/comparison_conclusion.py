@@ -42,13 +42,15 @@ def is_equal(comparison: Comparison) -> bool:
     """Whether nothing that was compared differs, rounding to a narrower dtype apart."""
     trip = comparison.round_trip
     if trip is not None:
-        return not trip.not_done and not trip.changed and all(map(within, trip.outputs))
-    apart = any(differs(move) for move in comparison.moves) or bool(comparison.reshaped)
-    folds = comparison.folds
-    unequal = folds is not None and (bool(folds.unfound) or any(f.cause not in _EQUAL for f in folds.folds))
-    ran = comparison.run
-    apart = apart or (ran is not None and (ran.reference_in_eval is False or not all(map(within, ran.outputs))))
-    return comparison.compared and not (apart or unequal or lacking(comparison) or surplus(comparison))
+        return not trip.not_done and not trip.changed and _all_within(trip.outputs)
+    folds, ran = comparison.folds, comparison.run
+    unequal = (
+        any(map(differs, comparison.moves))
+        or bool(comparison.reshaped)
+        or (folds is not None and (bool(folds.unfound) or any(fold.cause not in _EQUAL for fold in folds.folds)))
+        or (ran is not None and (ran.reference_in_eval is False or not _all_within(ran.outputs)))
+    )
+    return comparison.compared and not (unequal or lacking(comparison) or surplus(comparison))
 
 
 def standings(comparison: Comparison) -> tuple[Standing, ...]:
@@ -90,16 +92,15 @@ def _unfolded(comparison: Comparison, side: str, layers: tuple[NormLayer, ...]) 
 def _round_trip(trip: RoundTrip) -> str:
     if trip.not_done:
         return "nothing could be compared: the round trip was not done"
-    apart = sum(not within(pair) for pair in trip.outputs)
+    apart = sum(not pair.within_floor for pair in trip.outputs)
     if not trip.changed and not apart:
         return f"came back as it was: what it holds, and {plural(len(trip.outputs), 'output')}"
     changed = [f"{plural(len(trip.changed), 'thing')} came back otherwise"] if trip.changed else []
     return "; ".join([*changed, *([f"{plural(apart, 'output')} differ{'s' if apart == 1 else ''}"] if apart else [])])
 
 
-def within(pair: OutputPair) -> bool:
-    """Whether rounding explains what differs in an output."""
-    return pair.shift.exact or (not pair.shift.shapes and pair.shift.difference <= pair.floor)
+def _all_within(outputs: Sequence[OutputPair]) -> bool:
+    return all(pair.within_floor for pair in outputs)
 
 
 def _norms(comparison: Comparison) -> str:
@@ -221,11 +222,11 @@ def _outputs(comparison: Comparison) -> list[str]:
         return []
     if run.reference_in_eval is False:
         return ["the outputs prove nothing: the baseline itself is not in eval mode"]
-    if all(map(within, run.outputs)):
+    if _all_within(run.outputs):
         exact = all(pair.shift.exact for pair in run.outputs)
         return [f"the outputs are equal {'bit for bit' if exact else 'to rounding'}"] if run.outputs else []
     flips = f", {run.flips:,} of {plural(run.decisions, 'decision')} flip" if run.flips else ""
-    apart = [printable(pair.subject) for pair in run.outputs if not within(pair)]
+    apart = [printable(pair.subject) for pair in run.outputs if not pair.within_floor]
     some = f" in {', '.join(apart[:4])}" if len(apart) < len(run.outputs) and all(apart) else ""
     return [f"the outputs differ{some}{flips}{f': they part at {printable(run.parts_at)}' if run.parts_at else ''}"]
 

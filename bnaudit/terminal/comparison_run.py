@@ -9,7 +9,6 @@ from rich.text import Text
 from bnaudit.comparison import ComparedRun, Comparison, OutputPair, Parting, RoundTrip
 from bnaudit.printable import printable
 from bnaudit.terminal.amounts import plural
-from bnaudit.terminal.comparison_conclusion import within
 
 _MOST = 4
 
@@ -43,7 +42,7 @@ def _run(run: ComparedRun) -> Iterator[Text]:
         yield Text("the subject is not in eval mode", "yellow")
     yield from _outputs(run.outputs)
     # Where outputs differ from a reference that is one, the conclusion tells what flips and where they part.
-    concluded = run.reference_in_eval is not False and not all(map(within, run.outputs))
+    concluded = run.reference_in_eval is not False and not all(pair.within_floor for pair in run.outputs)
     if run.decisions and not (run.flips and concluded):
         yield Text(f"decisions that flip: {run.flips:,} of {run.decisions:,}", "yellow" if run.flips else "")
     if run.parts_at:
@@ -62,7 +61,7 @@ def origins(run: ComparedRun) -> Sequence[Parting]:
 def _outputs(outputs: Sequence[OutputPair]) -> Iterator[Text]:
     for pair in outputs:
         name = printable(pair.subject) or "output"
-        yield Text.assemble((name, "bold"), f"  {output_text(pair)}", style="" if within(pair) else "yellow")
+        yield Text.assemble((name, "bold"), f"  {output_text(pair)}", style="" if pair.within_floor else "yellow")
 
 
 def output_text(pair: OutputPair) -> str:
@@ -73,7 +72,7 @@ def output_text(pair: OutputPair) -> str:
     if shift.exact:
         return "equal bit for bit"
     said = f"differs by {shift.difference:.3g} at most of {shift.scale:.3g}, floor {pair.floor:.2g}"
-    if within(pair):
+    if pair.within_floor:
         return f"equal to rounding: {said}"
     rows = f", furthest in inputs {', '.join(map(str, pair.rows[:_MOST]))}" if pair.rows else ""
     return said + rows
