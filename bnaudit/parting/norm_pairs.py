@@ -11,7 +11,7 @@ import numpy as np
 from bnaudit.comparison import Matching
 from bnaudit.description import NormLayer
 from bnaudit.layer_names import strip_wrappers
-from bnaudit.parting.side import Ran, Seen, layers_of
+from bnaudit.parting.side import Ran, Seen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,7 +100,7 @@ def call_pairs(baseline: Ran, subject: Ran, matching: Matching) -> tuple[CallPai
 
 
 def _applied(ran: Ran) -> list[Applied]:
-    layers = layers_of(ran)
+    layers = {layer.name: layer for layer in ran.part.layers}
     return [Applied(seen, layers.get(seen.call.layer or "")) for seen in ran.norms]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = NDArray[Any]
 
-WATCHED = 128
+_WATCHED = 128
 """Samples whose moments are kept at every norm; outputs are kept of all."""
 _MOST_BYTES = 1 << 30
 """Of outputs that are kept."""
@@ -94,7 +93,7 @@ def run_side(
     pool = inputs.pool if kept.most == inputs.pool.size else inputs.pool.take(range(kept.most))
     for number, (batch, count) in enumerate(batches(pool, size, fewest(session)), 1):
         progress.forward(name, number, total)
-        kept.add(batch, count, _forward(session, batch, kept.samples < WATCHED, options.seed))
+        kept.add(batch, count, _forward(session, batch, kept.samples < _WATCHED, options.seed))
         if kept.bytes > _MOST_BYTES:
             kept.stop("their outputs fill the memory that is kept for them")
         elif options.budget is not None and time.monotonic() - begin > options.budget / 3:
@@ -131,7 +130,7 @@ class _Kept:
         self.last = batch, trace
         self.outputs.append((count, trace.outputs))
         self.bytes += sum(output.values.nbytes for output in trace.outputs)
-        if self.samples < WATCHED:
+        if self.samples < _WATCHED:
             for call in trace.norm_calls:
                 if call.sample_mean is not None and call.sample_var is not None and len(call.sample_mean) == batch.size:
                     pieces = self.moments.setdefault(call.index, [])
@@ -210,8 +209,3 @@ def _unsteady(session: Session, kept: _Kept, seed: int) -> str:
 def axes_of(ran: Ran) -> Axes:
     """Of the kept outputs, for `shifts`."""
     return tuple(0 if there else None for there in ran.with_rows)
-
-
-def layers_of(ran: Ran) -> Mapping[str, Any]:
-    """The norm layers by name."""
-    return {layer.name: layer for layer in ran.part.layers}

@@ -105,4 +105,3 @@ class Demonstration(Record, eq=False):
     zeroed: float = 0.0
     """Share of the input values that could be set to 0."""
     compute_dtype: str = "float32"
-    notes: tuple[str, ...] = ()

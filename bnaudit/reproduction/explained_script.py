@@ -51,7 +51,7 @@ def explained_script(
         "" if graph else _as_in_production(found, code, other),
         _run(found, batch, graph, source.device),
         _scores(found),
-        _main(found, graph, other is not None, source),
+        _main(found, graph, source),
         'if __name__ == "__main__":\n    sys.exit(main())',
     ]
     head = f"{_head(found, runner)}\n\n{_imports(loaded)}\n\n"
@@ -164,7 +164,7 @@ def residual(scores):
     return np.sqrt(np.nanmean((np.array(OBSERVED) - scores) ** 2))'''
 
 
-def _main(found: Explanation, graph: bool, other: bool, source: ModelSource) -> str:
+def _main(found: Explanation, graph: bool, source: ModelSource) -> str:
     model = "load()" if graph else "as_in_production()"
     notice = "    notice()\n" if source.file is not None else ""
     return f"""def main():

@@ -43,8 +43,6 @@ class Explanation(Record, eq=False):
     row: int
     """Where it stands in that batch."""
     floor: float
-    eval_residual: float
-    residual: float
     compute_dtype: str = "float32"
 
 
@@ -89,8 +87,6 @@ def smallest(
         batch_labels=batch_labels,
         row=next(row for row, observations in forward.read if chosen in observations),
         floor=floors[chosen],
-        eval_residual=far[chosen],
-        residual=near[chosen],
         compute_dtype=_compute_dtype(session),
     )
 

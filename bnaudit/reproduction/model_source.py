@@ -31,8 +31,6 @@ class ModelSource(Record, eq=False):
     """What stands before the names of the part's tensors in the file, wrappers included: `state_dict.module.`"""
     added: str = ""
     """What the model's names have in front of that."""
-    inner: tuple[str, ...] = ()
-    """Pieces that wrappers put into the middle of names."""
     trusted: bool = False
     code: str = ""
     """`file.py:callable` or `package.module:callable`."""
@@ -50,7 +48,7 @@ def model_source(path: Path | None, session: Session, options: RunOptions) -> Mo
     part = session.part
     file = _file(path) if path is not None else None
     is_checkpoint = file is not None and session.carrier is Carrier.MODULE and options.model is not None
-    head, added = _prefixes(part, part.name) if is_checkpoint else ("", "")
+    head, added = _prefixes(part) if is_checkpoint else ("", "")
     return ModelSource(
         carrier=session.carrier,
         file=file,
@@ -73,20 +71,23 @@ def _file(path: Path) -> Path:
         return path
     found = next((path / name for name in _WEIGHTS if (path / name).is_file()), None)
     if found is None:
-        what = "a checkpoint of several files is not loaded by a short script"
-        raise NotPossibleError(what, where=str(path), remedy="save the weights as one file")
+        raise _several_files(path)
     return found
 
 
 def _reads(file: Path) -> str:
     if file.name.endswith(".index.json"):
-        what = "a checkpoint of several files is not loaded by a short script"
-        raise NotPossibleError(what, where=str(file), remedy="save the weights as one file")
+        raise _several_files(file)
     with file.open("rb") as opened:
         head = opened.read(16)
     if head[8:9] == b"{":
         return "safetensors"
     return "npz" if file.suffix == ".npz" else "torch"
+
+
+def _several_files(path: Path) -> NotPossibleError:
+    what = "a checkpoint of several files is not loaded by a short script"
+    return NotPossibleError(what, where=str(path), remedy="save the weights as one file")
 
 
 def _digest(file: Path) -> str:
@@ -97,9 +98,9 @@ def _digest(file: Path) -> str:
     return found.hexdigest()
 
 
-def _prefixes(part: Part, name: str) -> tuple[str, str]:
+def _prefixes(part: Part) -> tuple[str, str]:
     """(what the file's names have in front, what the model's have), from the first norm layer that was loaded."""
-    local = name.rpartition(":")[2]
+    local = part.name.rpartition(":")[2]
     start = f"{local}." if local else ""
     for layer in part.layers:
         for tensor in layer.tensors:

@@ -8,7 +8,7 @@ from bnaudit.feeds.pools import Pool
 from bnaudit.measurement import Shift
 from bnaudit.reproduction.demonstration import Demonstration, Kind
 from bnaudit.reproduction.differing import axes_of, least_of, limit_of, place_of, row_values, shows, still_shows
-from bnaudit.reproduction.guilty import Guilty, guilty
+from bnaudit.reproduction.guilty import guilty
 from bnaudit.reproduction.minimal import minimal
 from bnaudit.reproduction.samples import Samples
 from bnaudit.reproduction.trials import Trials
@@ -93,7 +93,12 @@ def _small(search: _Search, samples: Samples, pairs: Pairs, first: Shift) -> Dem
     place = search.place(moved)
     output = place_of(traces[0], found.output)
     rows = search.rows(moved, 0), search.rows(moved, 1)
-    where = _where(search, empty.pool, rows, place, least_of(first))
+    least = least_of(first)
+
+    def differ(one: Trace, other: Trace) -> bool:
+        return shows(shift(one, other, search.axes, ((place, place),)), least)
+
+    where = guilty(search.trials, empty.pool, rows, place, search.mode, differ)
     return Demonstration(
         rule="BN301" if search.mode is Mode.INFERENCE else "BN201",
         kind=Kind.NEIGHBOURS,
@@ -115,18 +120,4 @@ def _small(search: _Search, samples: Samples, pairs: Pairs, first: Shift) -> Dem
         case=where.case,
         zeroed=empty.share,
         compute_dtype=traces[0].compute_dtype,
-    )
-
-
-def _where(
-    search: _Search, pool: Pool, rows: tuple[tuple[int, ...], tuple[int, ...]], place: int, least: float
-) -> Guilty:
-    pairs = ((place, place),)
-    return guilty(
-        search.trials,
-        pool,
-        rows,
-        place,
-        search.mode,
-        lambda one, other: shows(shift(one, other, search.axes, pairs), least),
     )

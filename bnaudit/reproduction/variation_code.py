@@ -13,7 +13,6 @@ from bnaudit.reproduction.quoted import literal
 from bnaudit.variation import Altered, Variation
 
 _TENSORS = {"mean": "running_mean", "var": "running_var", "gamma": "weight", "beta": "bias"}
-_FIELDS = {"mean": "running_mean", "var": "running_var", "gamma": "weight", "beta": "bias"}
 
 
 class VariationCode:
@@ -65,7 +64,7 @@ class VariationCode:
     def _stored_as(self, values: NDArray[np.float64]) -> str | None:
         """The name of the model's own tensor that has these values, of whatever layer."""
         for name, layer in self._layers.items():
-            for field, tensor in _FIELDS.items():
+            for field, tensor in _TENSORS.items():
                 if _is_own(layer, field, values):
                     return f"{name}.{tensor}" if name else tensor
         return None
