@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from diagnoses import tried
+from scripts_apart import plain
 from torch import nn
 
 from bnaudit.diagnosis import Conclusion, Diagnosis
@@ -84,22 +83,6 @@ def made(folder: Path, **more: Any) -> Explained:
     return reproduce_scores(folder / "model.pt", folder / "repro", folder / "scores.npy", Settings(run=options), **more)
 
 
-BOTH = """
-import runpy, sys
-for script in sys.argv[1:]:
-    try:
-        runpy.run_path(script, run_name='__main__')
-    except SystemExit as stop:
-        print('code', stop.code)
-"""
-
-
-def shown(*scripts: Path) -> str:
-    """What the scripts print, each with its exit code."""
-    arguments = [sys.executable, "-I", "-c", BOTH, *map(str, scripts)]
-    return subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
-
-
 def training(net: nn.Module) -> None:
     net.bn2.train()
 
@@ -140,12 +123,12 @@ def test_a_cause_is_shown_until_the_scores_are_those_of_eval(
     with torch.no_grad():
         row = int(observation)
         eval_scores = trained()(torch.from_numpy(inputs()[row : row + 1]))["logits"][0].tolist()
-    script, mended = tmp_path / "repro" / "repro.py", tmp_path / "repro" / "mended.py"
+    script, mended = tmp_path / "repro" / "repro.py", tmp_path / "mended.py"
     text = re.sub(r"OBSERVED = \[.*?\n\]", f"OBSERVED = {eval_scores}", script.read_text(), flags=re.DOTALL)
     mended.write_text(text)
-    first, second = shown(script, mended).split("code 1\n")
-    assert "explained: " in first and said in first
-    assert "mended: " in second and second.endswith("code 0\n")
+    codes, shown = plain(script, (mended, script))
+    assert codes == [1, 0], shown
+    assert all(text in shown for text in ("explained: ", said, "mended: "))
 
 
 def test_scores_of_eval_leave_no_directory(tmp_path: Path) -> None:

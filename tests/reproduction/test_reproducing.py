@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from scripts_apart import plain
 
 from bnaudit.errors import BnauditError, UsageError
 from bnaudit.reproduction.checking import Ran, ran
@@ -169,50 +167,6 @@ def user_model(code: str) -> Any:
 def made(folder: Path, name: str = "net.py", **more: Any) -> Reproduction:
     options = RunOptions(model=f"{folder / name}:build", inputs=str(folder / "x.npz"))
     return reproduce(folder / "model.pt", folder / "repro", Settings(run=options), **more)
-
-
-PLAIN = """
-import pathlib, runpy, shutil, sys
-
-class Nowhere:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition('.')[0] == 'bnaudit':
-            raise ModuleNotFoundError(name)
-
-def run():
-    try:
-        runpy.run_path(sys.argv[1], run_name='__main__')
-    except SystemExit as stop:
-        return stop.code
-
-sys.meta_path.insert(0, Nowhere())
-codes = [run()]
-for mended, place in zip(sys.argv[2::2], sys.argv[3::2]):
-    shutil.copyfile(mended, place)
-    sys.modules.pop('net', None)
-    shutil.rmtree(pathlib.Path(place).parent / '__pycache__', ignore_errors=True)
-    codes.append(run())
-print('codes', codes)
-"""
-"""Runs a script where bnaudit cannot be imported, and again after files were put in the place of others."""
-
-
-def plain(script: Path, *mends: tuple[Path, Path]) -> tuple[list[int], str]:
-    """Exit codes, and all that was printed."""
-    pairs = [str(path) for mend in mends for path in mend]
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", PLAIN, str(script), *pairs],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-        cwd=script.parent.parent,
-        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
-        check=False,
-    )
-    said, _, codes = done.stdout.rpartition("codes ")
-    assert codes, done.stdout
-    return json.loads(codes), said
 
 
 @pytest.mark.parametrize("defect", DEFECTS)

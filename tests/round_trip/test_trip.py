@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,20 @@ def nets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     yield returning_nets
     sys.modules.pop("returning_nets")
+
+
+def _crossed(value: Any) -> Any:
+    return pickle.loads(ForkingPickler.dumps(value))
+
+
+@pytest.fixture
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What would cross to the fresh process and back crosses, without one: for what does not hang on its freshness."""
+
+    def here(task: Callable[[Any, Any], Any], *given: Any) -> Any:
+        return _crossed(task(*_crossed(given)))
+
+    monkeypatch.setattr("bnaudit.round_trip.trip.in_fresh_process", here)
 
 
 def trip(path: Path | None, **options: Any) -> RoundTrip:
@@ -68,6 +84,7 @@ def test_what_is_in_no_state_dict_does_not_come_back(nets: Any, tmp_path: Path) 
     assert found.outputs[0].shift.difference > found.outputs[0].floor
 
 
+@pytest.mark.usefixtures("one_process")
 def test_a_factory_that_draws_is_found_from_its_state_dict_alone(nets: Any, tmp_path: Path) -> None:
     model = nets.trained("Lossy")
     path = tmp_path / "state.pt"
@@ -76,7 +93,8 @@ def test_a_factory_that_draws_is_found_from_its_state_dict_alone(nets: Any, tmp_
     assert found.changed == ("extra[0].weight", "extra[0].bias", "bn.running_var")
 
 
-def test_a_factory_with_another_epsilon_and_one_of_another_model(nets: Any, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("one_process")
+def test_a_factory_with_another_epsilon_is_found(nets: Any, tmp_path: Path) -> None:
     path = whole(nets, "Sound", tmp_path)
     found = trip(path, model=f"{HERE / 'returning_nets.py'}:build_with_other_epsilon", trust_pickle=True)
     assert found.changed == ("bn.eps (1e-05 → 0.01)",)
@@ -87,6 +105,7 @@ def test_a_factory_with_another_epsilon_and_one_of_another_model(nets: Any, tmp_
     assert difference(found) == pytest.approx((one - other).abs().max().item(), rel=1e-3)
 
 
+@pytest.mark.usefixtures("one_process")
 def test_a_factory_of_another_model_has_no_place_for_what_was_saved(nets: Any, tmp_path: Path) -> None:
     path = whole(nets, "Sound", tmp_path)
     other = trip(path, model=f"{HERE / 'returning_nets.py'}:build_without_the_norm", trust_pickle=True)

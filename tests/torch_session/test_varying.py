@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -23,14 +23,6 @@ from bnaudit.torch_session.opening import opened
 from bnaudit.variation import Altered, Variation
 
 Change = Callable[[Any], object]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # so small a net only waits for threads
-    yield
-    torch.set_num_threads(threads)
 
 
 def images(size: int = 4, seed: int = 0) -> Batch:
