@@ -36,12 +36,12 @@ def through_half(weighed: Weighed) -> Rounding | None:
         return None
     own, folded = rows_of(weighed)
     for half in HALVES:
-        if on_grid(folded, half) or on_grid(own, half) or _multiples(rounded(own, half), folded, weighed.rounding):
+        if _on_grid(folded, half) or _on_grid(own, half) or _multiples(rounded(own, half), folded, weighed.rounding):
             return half
     return None
 
 
-def on_grid(values: Array, half: Rounding) -> bool:
+def _on_grid(values: Array, half: Rounding) -> bool:
     """Whether all values are ones of this type, and too many for it to be chance."""
     return int((values != 0).sum()) >= 8 and bool((rounded(values, half) == values).all())
 

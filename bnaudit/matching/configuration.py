@@ -17,7 +17,7 @@ def differing_fields(subject: NormLayer, baseline: NormLayer) -> tuple[str, ...]
     """Of kind, eps, tracks_statistics, affine, momentum, channels."""
     differs = {
         "kind": _kind_differs(subject, baseline),
-        "eps": subject.eps is not None and baseline.eps is not None and not same_number(subject.eps, baseline.eps),
+        "eps": subject.eps is not None and baseline.eps is not None and not _same_number(subject.eps, baseline.eps),
         "tracks_statistics": _unlike(subject.tracks_statistics, baseline.tracks_statistics)
         or _unlike(holds_statistics(subject), holds_statistics(baseline)),
         "affine": _affine_differs(subject, baseline),
@@ -43,7 +43,7 @@ def has_identity_affine(layer: NormLayer) -> bool:
     return (gamma is None or bool((gamma == 1.0).all())) and (beta is None or not beta.any())
 
 
-def same_number(one: float, other: float) -> bool:
+def _same_number(one: float, other: float) -> bool:
     """Equal but for a rounding to float32."""
     return one == other or math.isclose(one, other, rel_tol=_SAME) or (math.isnan(one) and math.isnan(other))
 
@@ -98,4 +98,4 @@ def _momentum_differs(subject: NormLayer, baseline: NormLayer) -> bool:
         return False
     if isinstance(one, Cumulative) or isinstance(other, Cumulative):
         return not (one is CUMULATIVE and other is CUMULATIVE)
-    return not same_number(one, other) and abs(one - other) > _SAME
+    return not _same_number(one, other) and abs(one - other) > _SAME

@@ -29,7 +29,7 @@ from bnaudit.terminal.comparison_tables import (
 )
 from bnaudit.terminal.ledger_table import why_no_layers
 
-MOST = 8
+_MOST = 8
 """Layers in a list before the rest is counted; `--all-layers` shows all."""
 
 
@@ -73,7 +73,7 @@ def _cut(console: Console, listing: Listing | None, in_full: bool, last: Sequenc
     """Print a table of layers, the first ones or all; `last` is a row below those that are cut."""
     if listing is None:
         return
-    rows = listing.rows if in_full else listing.rows[:MOST]
+    rows = listing.rows if in_full else listing.rows[:_MOST]
     more = len(listing.rows) - len(rows)
     _table(console, listing, rows, last if more else ())
     if more:
@@ -97,16 +97,9 @@ def _folds(console: Console, comparison: Comparison, in_full: bool) -> None:
     folds = comparison.folds
     if folds is None:
         return
-    names = [fold.layer for fold in folds.folds]
-    for cause, found in by_cause(folds.folds):
-        lines = [_fold(fold) for fold in found] if cause is not FoldCause.EQUAL or in_full else [_all(found, names)]
-        for line in lines if in_full else lines[:MOST]:
-            _indented(console, line)
-        if (more := len(lines) - MOST) > 0 and not in_full:
-            _indented(console, Text(f"and {more} more of {cause.value} (--all-layers shows them)", style="dim"))
+    _causes(console, folds.folds, in_full)
     if folds.unfound:
-        labels = [printable(label) or "(root)" for label, _ in compress(folds.unfound, folds.unfound)]
-        listed = ", ".join(labels[:MOST]) + (", …" if len(labels) > MOST else "")
+        listed = _listed(folds.unfound, folds.unfound, _MOST)
         _indented(console, Text(f"no convolution that fits was found for {listed}", style="yellow"))
     for remark in folds.remarks:
         _indented(console, Text(printable(remark), style="dim"))
@@ -114,12 +107,29 @@ def _folds(console: Console, comparison: Comparison, in_full: bool) -> None:
         console.print()
 
 
+def _causes(console: Console, folds: tuple[Fold, ...], in_full: bool) -> None:
+    """Print a line for each fold, those that are equal on one; of each cause the first ones or all."""
+    names = [fold.layer for fold in folds]
+    for cause, found in by_cause(folds):
+        lines = [_fold(fold) for fold in found] if cause is not FoldCause.EQUAL or in_full else [_all(found, names)]
+        shown = lines if in_full else lines[:_MOST]
+        for line in shown:
+            _indented(console, line)
+        if more := len(lines) - len(shown):
+            _indented(console, Text(f"and {more} more of {cause.value} (--all-layers shows them)", style="dim"))
+
+
 def _all(found: Sequence[Fold], names: Sequence[str]) -> Text:
-    labels = [printable(label) or "(root)" for label, _ in compress([fold.layer for fold in found], names)]
-    listed = ", ".join(labels[:6]) + (", …" if len(labels) > 6 else "")
+    listed = _listed([fold.layer for fold in found], names, 6)
     worst = max((fold.gain_residual for fold in found if fold.gain_residual is not None), default=None)
     said = f"  residual at most {worst:.2g}" if worst is not None else ""
     return Text.assemble("equal  ", (listed, "bold"), f" ×{len(found)}" if len(found) > 1 else "", (said, "dim"))
+
+
+def _listed(names: Sequence[str], among: Sequence[str], most: int) -> str:
+    """The names as patterns, the first ones."""
+    labels = [printable(label) or "(root)" for label, _ in compress(names, among)]
+    return ", ".join(labels[:most]) + (", …" if len(labels) > most else "")
 
 
 def _fold(fold: Fold) -> Text:

@@ -61,10 +61,10 @@ def origins(run: ComparedRun) -> Sequence[Parting]:
 def _outputs(outputs: Sequence[OutputPair]) -> Iterator[Text]:
     for pair in outputs:
         name = printable(pair.subject) or "output"
-        yield Text.assemble((name, "bold"), f"  {output_text(pair)}", style="" if pair.within_floor else "yellow")
+        yield Text.assemble((name, "bold"), f"  {_output_text(pair)}", style="" if pair.within_floor else "yellow")
 
 
-def output_text(pair: OutputPair) -> str:
+def _output_text(pair: OutputPair) -> str:
     """`differs by 1.2 at most, floor 3e-06, in inputs 4, 7`."""
     shift = pair.shift
     if shift.shapes:
