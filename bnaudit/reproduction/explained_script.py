@@ -144,13 +144,14 @@ _FORMS = {
     "softmax": "    scores = np.exp(scores - scores.max())\n    scores = scores / scores.sum()\n",
     "sigmoid": "    scores = 1 / (1 + np.exp(-scores))\n",
     "labels": "    scores = np.array([scores.argmax()])\n",
-    "signs": "    scores = (scores[:1] > {limit}) * 1.0\n",
+    "signs": "    scores = (scores[:1] > 0) * 1.0\n",
+    "halves": "    scores = (scores[:1] > 0.5) * 1.0\n",
 }
 
 
 def _scores(found: Explanation) -> str:
     scoring = found.scoring
-    form = _FORMS[scoring.form].format(limit=0.0)
+    form = _FORMS[scoring.form]
     columns = f"    scores = scores[{list(scoring.columns)}]\n" if scoring.columns is not None else ""
     take = "[row]" if scoring.axis == 0 else f".take(row, axis={scoring.axis})"
     return f'''def scores_of(output, row):

@@ -25,7 +25,10 @@ _FORMS = {
     "sigmoid": "sigmoid of ",
     "labels": "highest entry of ",
     "signs": "sign of ",
+    "halves": "decisions at 0.5 of ",
 }
+_LIMITS = {"signs": 0.0, "halves": 0.5}
+"""Of forms that are one entry's label: above it 1, below it 0."""
 
 
 class Scoring(NamedTuple):
@@ -108,7 +111,7 @@ _NONE: Any = object()
 
 def _columns(observed: Observed, seen: Array, flat: Array, form: str) -> tuple[int, ...] | None:
     """Entries of the flattened output; `_NONE`: it has too few."""
-    if form in ("labels", "signs"):
+    if form in ("labels", *_LIMITS):
         return None
     width = flat.shape[1]
     if observed.columns is not None:
@@ -133,7 +136,8 @@ def _forms(observed: Observed, seen: Array, flat: Array) -> Iterator[tuple[Score
     """The kinds that the scores may be, each with how they come from this output."""
     kind = observed.kind or _guessed(observed, seen, flat)
     if kind is ScoreKind.LABELS:
-        yield kind, "labels" if flat.shape[1] > 1 else "signs"
+        # Told from all inputs: a single logit between 0 and 1 looks like a probability.
+        yield kind, "labels" if flat.shape[1] > 1 else "halves" if _are_probabilities(flat) else "signs"
     elif kind is not ScoreKind.PROBABILITIES or _are_probabilities(flat):
         yield kind, "as returned"
     else:
@@ -164,8 +168,8 @@ def _formed(flat: Array, form: str, columns: tuple[int, ...] | None) -> Array:
     with np.errstate(all="ignore"):
         if form == "labels":
             return _labels(flat)
-        if form == "signs":
-            return _signs(flat)
+        if form in _LIMITS:
+            return _decided(flat, _LIMITS[form])
         if form == "softmax":
             powers = np.exp(flat - flat.max(axis=1, keepdims=True))
             flat = powers / powers.sum(axis=1, keepdims=True)
@@ -183,8 +187,7 @@ def _labels(flat: Array) -> Array:
     return best[:, None]
 
 
-def _signs(flat: Array) -> Array:
-    limit = 0.5 if _are_probabilities(flat) else 0.0
+def _decided(flat: Array, limit: float) -> Array:
     labels = (flat > limit).astype(np.float64)
     labels[np.abs(flat - limit) <= _TIE * np.sqrt(np.mean(flat**2))] = np.nan
     labels[~np.isfinite(flat)] = -1

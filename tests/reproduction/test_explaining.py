@@ -14,7 +14,7 @@ from diagnoses import tried
 from scripts_apart import plain
 from torch import nn
 
-from bnaudit.diagnosis import Conclusion, Diagnosis
+from bnaudit.diagnosis import Conclusion, Diagnosis, ScoreKind
 from bnaudit.errors import BnauditError, UsageError
 from bnaudit.reproduction.checking import Ran
 from bnaudit.reproduction.explaining import Explained, reproduce_scores
@@ -129,6 +129,20 @@ def test_a_cause_is_shown_until_the_scores_are_those_of_eval(
     codes, shown = plain(script, (mended, script))
     assert codes == [1, 0], shown
     assert all(text in shown for text in ("explained: ", said, "mended: "))
+
+
+def test_labels_of_a_single_probability_are_decided_at_one_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = "nn.Sequential(nn.Linear(6, 1), nn.BatchNorm1d(1), nn.Sigmoid())"
+    monkeypatch.setitem(globals(), "NET", NET.replace("nn.Linear(6, 5)", one))
+    scored(project(tmp_path), lost)
+    labels = (np.load(tmp_path / "scores.npy")[:, 0] > 0.5).astype(int)
+    np.save(tmp_path / "scores.npy", labels)
+    result = made(tmp_path, kind=ScoreKind.LABELS)
+    assert result.folder is not None, result.summary
+    codes, shown = plain(tmp_path / "repro" / "repro.py")
+    assert codes == [1] and "explained: " in shown
 
 
 def test_scores_of_eval_leave_no_directory(tmp_path: Path) -> None:

@@ -52,6 +52,16 @@ def test_labels_are_the_highest_entry_and_ties_are_left_out() -> None:
     np.testing.assert_array_equal(np.delete(made, 2), np.delete(tied.argmax(1), 2))
 
 
+@pytest.mark.parametrize(("values", "limit"), [(LOGITS[:, :1], 0.0), (1 / (1 + np.exp(-LOGITS[:, :1])), 0.5)])
+def test_the_limit_of_a_single_entry_is_the_same_in_every_batch(values: np.ndarray, limit: float) -> None:
+    trace = Trace(outputs=(Output(name="", values=values, dtype="float32"),))
+    labels = (values[:, 0] > limit).astype(int)
+    made = scoring(trace, BATCH, Observed(values=labels, kind=ScoreKind.LABELS, rows=np.arange(6)), np.arange(6))
+    np.testing.assert_array_equal(made.of(trace)[:, 0], labels)
+    alone = Trace(outputs=(Output(name="", values=np.array([[0.3]]), dtype="float32"),))
+    assert made.of(alone) == (limit < 0.3)
+
+
 def test_columns_that_were_not_named_are_found_and_said() -> None:
     chosen = found(LOGITS[:, [3, 1]], ScoreKind.LOGITS)
     assert chosen.columns == (3, 1)
