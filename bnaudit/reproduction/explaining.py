@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
 
@@ -80,20 +81,19 @@ def reproduce_scores(
     if hypothesis is None:
         return Explained(folder=None, summary=f"{found.conclusion.value}: {found.reason}", diagnosis=found)
     description = None if path is None else describe(path, settings)
-    with opened(choose(path, description, options)) as session:
+    with ExitStack() as stack:
+        session = stack.enter_context(opened(choose(path, description, options)))
         materials = _materials(session, for_inputs(log).observed, options, companions)
+        other_source: ModelSource | None = None
         if hypothesis.part is not None:
-            with opened(choose(path, description, replace(options, part=hypothesis.part))) as other:
-                whole = replace(materials, parts=MappingProxyType({hypothesis.part: other}))
-                case = smallest(session, whole, found, hypothesis, precision, _name(options))
-                other_source: ModelSource | None = model_source(path, other, options)
-        else:
-            case = smallest(session, materials, found, hypothesis, precision, _name(options))
-            other_source = None
+            chosen = choose(path, description, replace(options, part=hypothesis.part))
+            other = stack.enter_context(opened(chosen))
+            materials = replace(materials, parts=MappingProxyType({hypothesis.part: other}))
+            other_source = model_source(path, other, options)
+        case = smallest(session, materials, found, hypothesis, precision, Path(str(options.inputs)).name)
         source = model_source(path, session, options)
         script = explained_script(case, source, other_source, session.part, folder, session.runner)
-        runner = session.runner
-    _write(folder, case, script, runner)
+    _write(folder, case, script, session.runner)
     return Explained(folder=folder, summary=f"{found.conclusion.value}: {hypothesis.claim}", diagnosis=found)
 
 
@@ -129,10 +129,6 @@ def _materials(session: Session, observed: Observed, options: RunOptions, compan
         batch_size=options.batch_size,
         seed=options.seed,
     )
-
-
-def _name(options: RunOptions) -> str:
-    return Path(str(options.inputs)).name
 
 
 def _write(folder: Path, case: Explanation, script: ExplainedScript, runner: str) -> None:

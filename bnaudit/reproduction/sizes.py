@@ -34,9 +34,19 @@ def find(trials: Trials, samples: Samples, mode: Mode) -> Demonstration | None:
 
     if not fails(companions):
         return None
-    few = minimal(companions, fails, trials.may_go_on)
-    rows = (0, *few)
-    at = tuple(range(len(rows)))
+    rows = (0, *minimal(companions, fails, trials.may_go_on))
+    return _shown(trials, samples, mode, axes, rows, alone, raised)
+
+
+def _shown(
+    trials: Trials,
+    samples: Samples,
+    mode: Mode,
+    axes: Axes,
+    rows: tuple[int, ...],
+    alone: Trace | None,
+    raised: str,
+) -> Demonstration:
     last = trials.run(samples.pool, rows, mode)
     found = Shift(exact=False) if alone is None else (_differs(last, alone, axes) or Shift(exact=True))
     output = place_of(last, found.output)
@@ -46,7 +56,7 @@ def find(trials: Trials, samples: Samples, mode: Mode) -> Demonstration | None:
         mode=mode,
         pool=samples.pool.take(rows),
         labels=tuple(samples.labels[row] for row in rows),
-        batches=((0,), at),
+        batches=((0,), tuple(range(len(rows)))),
         output=output,
         outputs=len(last.outputs),
         output_name=found.output,
