@@ -173,15 +173,15 @@ def _verdict(mended: str, defect: str) -> str:
     return _VERDICT.replace("MENDED_SENTENCE", mended).replace("DEFECT_SENTENCE", defect)
 
 
+def _row(index: str, axis: int | None) -> str:
+    """What takes one sample of an output."""
+    return f"[{index}]" if axis == 0 else f".take({index}, axis={axis})"
+
+
 def _neighbours(found: Demonstration, graph: bool) -> str:
-    take = "SAMPLE" if found.axis == 0 else f"SAMPLE, axis={found.axis}"
-    values = (
-        f"    first, second = run(model, FIRST)[{take}], run(model, SECOND)[{take}]"
-        if found.axis == 0
-        else f"    first, second = run(model, FIRST).take({take}), run(model, SECOND).take({take})"
-    )
+    take = _row("SAMPLE", found.axis)
     return f"""    model = load()
-{values}
+    first, second = run(model, FIRST){take}, run(model, SECOND){take}
     difference = np.abs(first - second).max()
     print(f"the sample in row {{FIRST[SAMPLE]}}, with the companions of FIRST:  {{first.ravel()[:4]}}")
     print(f"the same sample, with those of SECOND:         {{second.ravel()[:4]}}")
@@ -224,13 +224,8 @@ def _state(found: Demonstration, graph: bool) -> str:
 
 
 def _copies(found: Demonstration, graph: bool) -> str:
-    take = (
-        "output[0], output[-1]"
-        if found.axis == 0
-        else f"output.take(0, axis={found.axis}), output.take(-1, axis={found.axis})"
-    )
     return f"""    output = run(load(), BATCH)
-    first, last = {take}
+    first, last = output{_row("0", found.axis)}, output{_row("-1", found.axis)}
     difference = np.abs(first - last).max()
     print(f"the first of {{len(BATCH)}} copies: {{first.ravel()[:4]}}")
     print(f"the last of them:   {{last.ravel()[:4]}}")
