@@ -19,6 +19,7 @@ from bnaudit.run_options import RunOptions
 from bnaudit.settings import Settings
 from bnaudit.tracing.channel import trace
 from bnaudit.tracing.page import page
+from bnaudit.tracing.showing import show
 from bnaudit.tracing.trace_objects import trace_object
 from bnaudit.tracing.worked import worked
 
@@ -265,15 +266,14 @@ def test_inputs_without_code_are_told(folder: Path) -> None:
         trace(folder / "model.pt", "1", 0, Settings(run=RunOptions(inputs=str(folder / "x.npz"))))
 
 
-def test_the_page_has_80_columns_and_json_is_its_own(folder: Path) -> None:
+def test_the_page_has_80_columns_and_json_is_its_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = [sys.executable, "-m", "bnaudit", "trace", str(folder / "model.pt"), "4", "--channel", "3"]
     more = ["--model", f"{folder / 'net.py'}:build", "--inputs", str(folder / "x.npz")]
     shown = subprocess.run([*command, *more], capture_output=True, text=True, encoding="utf-8", check=True).stdout
     lines = [line for line in shown.splitlines() if str(folder) not in line]
     assert max(map(len, lines)) <= 80
-    written = subprocess.run(
-        [*command, *more, "--format", "json"], capture_output=True, text=True, encoding="utf-8", check=True
-    ).stdout
+    assert show(str(folder / "model.pt"), "4", 3, "json", settings(folder)) == 0
+    written = capsys.readouterr().out
     found = trace(folder / "model.pt", "4", 3, settings(folder))
     assert json.loads(written) == json.loads(json.dumps(trace_object(found)))
     assert json.loads(written)["schema"] == "bnaudit.trace/1"
