@@ -8,11 +8,9 @@ from bnaudit.output import view, write
 from bnaudit.settings import Settings
 from bnaudit.tracing.channel import trace
 
-FORMATS = ("terminal", "json")
-
 
 def show(path: str, layer: str, channel: int, format: str, settings: Settings) -> int:
-    """Write the trace of one channel to stdout, in one of FORMATS; returns the exit code.
+    """Write the trace of one channel to stdout, as `terminal` or `json`; returns the exit code.
 
     Raises what `bnaudit.tracing.channel.trace` raises.
     """
