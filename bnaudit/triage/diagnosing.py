@@ -56,7 +56,7 @@ def diagnosed(materials: Materials, asked: Asked, progress: Progress) -> Diagnos
         searched = search.run()
         replayer.share = 1.0
         found = _on_all(trials, verdict(trials, searched.singles_done), searched)
-        sets = coinciding(trials, search.singles)
+        sets = coinciding(trials, search.standing.singles)
         judged, left = _families(replayer, situation, precision, asked, found, searched)
         return _diagnosis(trials, found, searched, sets, judged, left, asked)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
 from bnaudit.diagnosis import Hypothesis
 from bnaudit.variation import Altered
 
@@ -28,6 +31,15 @@ def joined(one: Hypothesis, other: Hypothesis, hidden: bool = False) -> Hypothes
         part=other.part if one.part is None else one.part,
         singles=(one.key, other.key),
     )
+
+
+def joined_pairs(hypotheses: Sequence[Hypothesis]) -> Iterator[tuple[Hypothesis, Hypothesis, Hypothesis]]:
+    """(one, other, both) of every two that can be true at once, in their order."""
+    different = list({hypothesis.key: hypothesis for hypothesis in hypotheses}.values())
+    for one, other in combinations(different, 2):
+        both = joined(one, other)
+        if both is not None:
+            yield one, other, both
 
 
 def _are_compatible(one: Hypothesis, other: Hypothesis, hidden: bool) -> bool:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from itertools import combinations, product
+from itertools import product
 from typing import NamedTuple
 
 from bnaudit.diagnosis import Hypothesis
 from bnaudit.forwards import BudgetSpent
-from bnaudit.triage.fitting import fits
 from bnaudit.triage.hypotheses import Generator, LayerSearch, Untried
-from bnaudit.triage.joining import joined
+from bnaudit.triage.joining import joined, joined_pairs
 from bnaudit.triage.layer_search import LayerTrials, exhausted, grown, shrunk
-from bnaudit.triage.levels import level_of
 from bnaudit.triage.situation import Situation
 from bnaudit.triage.solving import solved
-from bnaudit.triage.trials import Trial, Trials
+from bnaudit.triage.standing import Standing
+from bnaudit.triage.trials import Trial, Trials, nearest_of_each_kind
 
 _QUICK = 20.0
 """Seconds that single layers may take although a simpler hypothesis fits already."""
@@ -24,8 +23,6 @@ _QUICK_OTHERS = 3.0
 """Seconds that whole-model hypotheses may take together with the one that fits."""
 _BEST = 10
 """Trials of which all pairs are made."""
-_EACH = 2
-"""Of these at most so many of one kind."""
 _BASES = 16
 """Hypotheses on top of which layers are searched."""
 _MOST_PAIRS = 400
@@ -54,8 +51,7 @@ class Search:
         self.situation = situation
         self.generators = generators
         self.untried: list[tuple[str, str]] = []
-        self.singles: list[Trial] = []
-        self._ended: list[Trial] = []
+        self.standing = Standing(trials)
         self._is_slow = False
         """Single layers take more time than a rival's worth."""
 
@@ -90,38 +86,38 @@ class Search:
                 if isinstance(proposed, Untried):
                     self.untried.append((proposed.claim, proposed.needs))
                 else:
-                    self.singles.append(self.trials.trial(proposed))
-        self.trials.focus(self.singles)
+                    self.standing.singles.append(self.trials.trial(proposed))
+        self.trials.focus(self.standing.singles)
 
     def _layers(self) -> None:
         """One layer each: also as rivals of a simpler hypothesis that fits, when that is quick."""
-        if self._nothing_to_explain():
+        if self.standing.nothing_to_explain():
             return
         hypotheses = [each for generator in self.generators for each in generator.of_layers(self.situation)]
         searches = self._searches()
         count = len(hypotheses) + sum(len(search.layers) + len(search.stages) for search in searches)
-        each = self.trials.replayer.seconds / max(len(self.singles), 1)
+        each = self.trials.replayer.seconds / max(len(self.standing.singles), 1)
         self._is_slow = count * each > _QUICK
-        if self._found() and self._is_slow:
+        if self.standing.found() and self._is_slow:
             self.untried.append((f"{count} faults of single layers", "no simpler explanation: one fits already"))
             return
         for hypothesis in hypotheses:
-            self._confirmed(self.trials.trial(hypothesis, observations=self.trials.narrow))
+            self.standing.confirmed(self.trials.trial(hypothesis, observations=self.trials.narrow))
         for search in searches:
             for _, trial in LayerTrials(self.trials, search).first():
-                self._confirmed(trial)
+                self.standing.confirmed(trial)
 
     def _with_others(self) -> None:
         """What fits, joined with every other whole-model hypothesis: rivals, and faults that would not show beside it.
 
         Only where that is quick, and single layers were, too.
         """
-        if self._nothing_to_explain() or not self._found():
+        if self.standing.nothing_to_explain() or not self.standing.found():
             return
-        fitting = [trial for trial in self.trials.best() if len(trial.parts) == 1 and self._stops(trial)]
+        fitting = [trial for trial in self.trials.best() if len(trial.parts) == 1 and self.standing.stops(trial)]
         simplest = min(fitting, key=lambda trial: (len(trial.hypothesis.layers), trial.value), default=None)
-        others = [trial.hypothesis for trial in self.singles[1:] if trial.scores is not None]
-        each = self.trials.replayer.seconds / max(len(self.singles), 1)
+        others = [trial.hypothesis for trial in self.standing.singles[1:] if trial.scores is not None]
+        each = self.trials.replayer.seconds / max(len(self.standing.singles), 1)
         if simplest is None:
             return
         if self._is_slow or len(others) * each > _QUICK_OTHERS:
@@ -131,17 +127,17 @@ class Search:
         for other in others:
             both = joined(simplest.hypothesis, other, hidden=True)
             if both is not None:
-                self._confirmed(self._narrow(both, (simplest.hypothesis, other)))
+                self.standing.confirmed(self.standing.narrow(both, (simplest.hypothesis, other)))
 
     def _sets(self) -> None:
-        if self._is_settled():
+        if self.standing.is_settled():
             return
-        without = self._without()
+        without = self.standing.without()
         ranked = sorted(self._searches(), key=lambda search: self._nearest(search, None))
         for search in ranked:
             if self._nearest(search, None) < _LOWERS * without:
                 self._searched(LayerTrials(self.trials, search), without)
-            if self._is_settled():
+            if self.standing.is_settled():
                 return
 
     def _searched(self, layer_trials: LayerTrials, without: float) -> None:
@@ -150,62 +146,64 @@ class Search:
             partial(shrunk, layer_trials),
             partial(exhausted, layer_trials),
         ):
-            end = way(self._stops)
+            end = way(self.standing.stops)
             if end is not None:
-                self._ended.append(self._confirmed(end))
-                if self._stops(end):
+                self.standing.confirmed(end)
+                if self.standing.stops(end):
                     return
 
     def _numbers(self) -> None:
-        if self._is_settled():
+        if self.standing.is_settled():
             return
         for generator in self.generators:
             for solvable in generator.solvable(self.situation):
-                best = solved(self.trials, solvable, self._without(), self._stops)
+                best = solved(self.trials, solvable, self.standing.without(), self.standing.stops)
                 if best is not None:
-                    self._ended.append(self._confirmed(best))
+                    self.standing.confirmed(best)
 
     def _pairs(self) -> None:
-        if self._is_settled():
+        if self.standing.is_settled():
             return
-        without = self._without()
-        lower = _varied([t for t in self.trials.best() if len(t.parts) == 1 and t.value < _LOWERS * without])
-        first = self._joined([trial.hypothesis for trial in lower[:_BEST]])
-        whole = sorted((t for t in self.singles if t.scores is not None), key=lambda trial: trial.value)
+        without = self.standing.without()
+        lower = nearest_of_each_kind(
+            [t for t in self.trials.best() if len(t.parts) == 1 and t.value < _LOWERS * without]
+        )
+        first = joined_pairs([trial.hypothesis for trial in lower[:_BEST]])
+        whole = sorted((t for t in self.standing.singles if t.scores is not None), key=lambda trial: trial.value)
         for one, other, both in first:
-            self._confirmed(self._narrow(both, (one, other)))
-        if self._is_settled():
+            self.standing.confirmed(self.standing.narrow(both, (one, other)))
+        if self.standing.is_settled():
             return
         second = [*lower[:_BEST], *whole]
-        for one, other, both in list(self._joined([trial.hypothesis for trial in second]))[:_MOST_PAIRS]:
-            self._confirmed(self._narrow(both, (one, other)))
-            if self._is_settled():
+        for one, other, both in list(joined_pairs([trial.hypothesis for trial in second]))[:_MOST_PAIRS]:
+            self.standing.confirmed(self.standing.narrow(both, (one, other)))
+            if self.standing.is_settled():
                 return
 
     def _layers_on_top(self) -> None:
-        if self._is_settled():
+        if self.standing.is_settled():
             return
         hypotheses = [each for generator in self.generators for each in generator.of_layers(self.situation)]
         for base, each in product(self._bases(), hypotheses):
             both = joined(base.hypothesis, each)
             if both is not None:
-                self._confirmed(self._narrow(both, (base.hypothesis, each)))
+                self.standing.confirmed(self.standing.narrow(both, (base.hypothesis, each)))
 
     def _bases(self) -> list[Trial]:
         """The nearest whole-model hypotheses besides eval: of another fault on top they need not be nearer than it.
 
         Half precision is none of them: beside another fault it is so small that pairs find it.
         """
-        others = [t for t in self.singles[1:] if t.scores is not None and not t.hypothesis.variation.dtype]
+        others = [t for t in self.standing.singles[1:] if t.scores is not None and not t.hypothesis.variation.dtype]
         return sorted(others, key=lambda trial: trial.value)[:_BASES]
 
     def _sets_on_top(self) -> None:
-        if self._is_settled():
+        if self.standing.is_settled():
             return
         for base in self._bases():
             for search in self._searches():
                 self._searched_on_top(LayerTrials(self.trials, search, base.hypothesis))
-                if self._is_settled():
+                if self.standing.is_settled():
                     return
 
     def _searched_on_top(self, layer_trials: LayerTrials) -> None:
@@ -216,19 +214,19 @@ class Search:
         if every is not None and every.value * _PROMISING < without:
             ways.append(partial(shrunk, layer_trials))
         for way in ways:
-            end = way(self._stops)
+            end = way(self.standing.stops)
             if end is not None:
-                self._ended.append(self._confirmed(end))
-            if end is not None and (self._stops(end) or end.value * _DECISIVE < without):
-                if not self._stops(end):
+                self.standing.confirmed(end)
+            if end is not None and (self.standing.stops(end) or end.value * _DECISIVE < without):
+                if not self.standing.stops(end):
                     self._searched(layer_trials, without)
                 return
 
     def _neighbours(self) -> None:
         """What fits with one layer more, and with one fewer: some may not show."""
-        if self._is_slow or self._nothing_to_explain() or not self._found():
+        if self._is_slow or self.standing.nothing_to_explain() or not self.standing.found():
             return
-        fitting = [trial for trial in self.trials.best() if self._stops(trial)]
+        fitting = [trial for trial in self.trials.best() if self.standing.stops(trial)]
         best = min(
             fitting, key=lambda trial: (len(trial.parts), len(trial.hypothesis.layers), trial.value), default=None
         )
@@ -238,14 +236,7 @@ class Search:
                 layers = part.layers or search.layers
                 if set(layers) <= set(search.layers) and search.make(layers).key == part.key:
                     for _, trial in LayerTrials(self.trials, search, onto).around(layers):
-                        self._confirmed(trial)
-
-    def _joined(self, hypotheses: Sequence[Hypothesis]) -> Iterator[tuple[Hypothesis, Hypothesis, Hypothesis]]:
-        different = list({hypothesis.key: hypothesis for hypothesis in hypotheses}.values())
-        for one, other in combinations(different, 2):
-            both = joined(one, other)
-            if both is not None:
-                yield one, other, both
+                        self.standing.confirmed(trial)
 
     def _ordered(self) -> list[Generator]:
         """Eval first: the others are compared with it."""
@@ -256,39 +247,3 @@ class Search:
 
     def _nearest(self, search: LayerSearch, onto: Hypothesis | None) -> float:
         return min((trial.value for _, trial in LayerTrials(self.trials, search, onto).first()), default=float("inf"))
-
-    def _narrow(self, hypothesis: Hypothesis, parts: tuple[Hypothesis, ...]) -> Trial:
-        return self.trials.trial(hypothesis, parts, self.trials.narrow)
-
-    def _confirmed(self, trial: Trial) -> Trial:
-        """On the wide observations too, where it may be an explanation or a rival."""
-        if self._stops(trial) or trial.value * 10 < self._without():
-            return self.trials.trial(trial.hypothesis, trial.parts)
-        return trial
-
-    def _stops(self, trial: Trial) -> bool:
-        return fits(self.trials, trial) or level_of(self.trials, trial) is not None
-
-    def _without(self) -> float:
-        """Eval's residual on the narrow observations."""
-        return self._narrow(self.singles[0].hypothesis, ()).value
-
-    def _nothing_to_explain(self) -> bool:
-        return fits(self.trials, self.singles[0])
-
-    def _found(self) -> bool:
-        return any(self._stops(trial) for trial in self.trials.best() if trial.observations == self.trials.wide)
-
-    def _is_settled(self) -> bool:
-        """Whether something fits. Labels say so little that all hypotheses are tried all the same."""
-        return self._nothing_to_explain() or self._found()
-
-
-def _varied(trials: Sequence[Trial]) -> list[Trial]:
-    """The nearest two of each kind."""
-    kept: list[Trial] = []
-    for trial in trials:
-        kind = (trial.hypothesis.name, trial.hypothesis.batching)
-        if sum((other.hypothesis.name, other.hypothesis.batching) == kind for other in kept) < _EACH:
-            kept.append(trial)
-    return kept

@@ -126,3 +126,13 @@ def _spread(count: int, most: int) -> tuple[int, ...]:
     if count <= most:
         return tuple(range(count))
     return tuple(sorted({round(place) for place in np.linspace(0, count - 1, most).tolist()}))
+
+
+def nearest_of_each_kind(trials: Sequence[Trial], count: int = 2) -> list[Trial]:
+    """The first `count` of each hypothesis, in their order."""
+    kept: list[Trial] = []
+    for trial in trials:
+        kind = (trial.hypothesis.name, trial.hypothesis.batching)
+        if sum((other.hypothesis.name, other.hypothesis.batching) == kind for other in kept) < count:
+            kept.append(trial)
+    return kept
