@@ -170,7 +170,7 @@ def test_the_part_that_is_asked_for_else_the_one_that_fits(tmp_path: Path) -> No
         assert np.array_equal(session.run(BATCH).outputs[0].values, expected())
     with session_of(tmp_path / "a.pt", part="ema") as session:
         assert not np.array_equal(session.run(BATCH).outputs[0].values, expected())
-    with pytest.raises(UnreadableError, match="no part weights"), session_of(tmp_path / "a.pt", part="weights"):
+    with pytest.raises(UnreadableError, match="no part 'weights'"), session_of(tmp_path / "a.pt", part="weights"):
         pass
 
 
