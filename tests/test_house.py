@@ -79,7 +79,7 @@ LEVELS = (
     ("policy",),
     ("proposal",),
     ("artifact_settings", "inspection", "report_files", "gating", "deployable", "pytest_plugin", "integrations"),
-    ("cli", "commands", "merged_options", "run_flags", "policy_flags", "__main__"),
+    ("cli", "commands", "merged_options", "run_flags", "report_flags", "score_flags", "policy_flags", "__main__"),
 )
 """Lowest first. A file imports from its own level and from below, never from above."""
 FRAMEWORKS = ("torch", "onnx", "onnxruntime", "safetensors", "torchvision", "sklearn", "lightning", "transformers")

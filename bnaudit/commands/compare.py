@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from bnaudit.option_texts import RunTexts
-from bnaudit.plugins import names
-from bnaudit.run_flags import REPORTED, runs_models
+from bnaudit.report_flags import Level, formats, reported
+from bnaudit.run_flags import runs_models
 
 EPILOG = """
 Examples:
@@ -33,22 +32,6 @@ run and could not · 3 nothing could be compared · 130 interrupted.
 """
 
 
-class Level(str, Enum):
-    """A severity on the command line."""
-
-    note = "note"
-    warning = "warning"
-    error = "error"
-
-
-def _formats(incomplete: str) -> list[str]:
-    return [name for name in names("bnaudit.reports") if name.startswith(incomplete)]
-
-
-def _reported(help: str, *names: str, show_default: bool = False, **more: Any) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=REPORTED, show_default=show_default, **more)
-
-
 @runs_models
 def command(
     baseline: Annotated[
@@ -61,17 +44,17 @@ def command(
         bool, typer.Option("--roundtrip", help="Save the one model, load it in a fresh process, compare.")
     ] = False,
     format: Annotated[
-        str, _reported("Report format: terminal, html, json, markdown, …", show_default=True, autocompletion=_formats)
+        str, reported("Report format: terminal, html, json, markdown, …", show_default=True, autocompletion=formats)
     ] = "terminal",
-    select: Annotated[list[str] | None, _reported("Only rules whose id starts with this, e.g. BN601,BN605.")] = None,
-    ignore: Annotated[list[str] | None, _reported("Leave out rules whose id starts with this.")] = None,
+    select: Annotated[list[str] | None, reported("Only rules whose id starts with this, e.g. BN601,BN605.")] = None,
+    ignore: Annotated[list[str] | None, reported("Leave out rules whose id starts with this.")] = None,
     intended: Annotated[
-        list[str] | None, _reported("Meant to be so, a note: a rule, and where, e.g. 'BN604=head.*'. Repeatable.")
+        list[str] | None, reported("Meant to be so, a note: a rule, and where, e.g. 'BN604=head.*'. Repeatable.")
     ] = None,
-    layer: Annotated[list[str] | None, _reported("Only findings on layers whose name fits this pattern.")] = None,
-    all_layers: Annotated[bool, _reported("Show every layer and every note in full.", "--all-layers")] = False,
-    fail_on: Annotated[Level, _reported("Lowest severity that gives exit code 1.", show_default=True)] = Level.error,
-    cap: Annotated[list[str] | None, _reported("Raise a limit of reading, e.g. value_bytes=1000000000.")] = None,
+    layer: Annotated[list[str] | None, reported("Only findings on layers whose name fits this pattern.")] = None,
+    all_layers: Annotated[bool, reported("Show every layer and every note in full.", "--all-layers")] = False,
+    fail_on: Annotated[Level, reported("Lowest severity that gives exit code 1.", show_default=True)] = Level.error,
+    cap: Annotated[list[str] | None, reported("Raise a limit of reading, e.g. value_bytes=1000000000.")] = None,
     *,
     texts: RunTexts,
 ) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from bnaudit.option_texts import RunTexts
-from bnaudit.plugins import names
-from bnaudit.run_flags import REPORTED, runs_models
+from bnaudit.report_flags import Level, formats, reported
+from bnaudit.run_flags import runs_models
 
 EPILOG = """
 Examples:
@@ -35,14 +35,6 @@ run and could not, or an internal failure · 3 nothing was checked · 130 interr
 """
 
 
-class Level(str, Enum):
-    """A severity on the command line."""
-
-    note = "note"
-    warning = "warning"
-    error = "error"
-
-
 class Sureness(str, Enum):
     """A confidence on the command line."""
 
@@ -51,34 +43,26 @@ class Sureness(str, Enum):
     high = "high"
 
 
-def _formats(incomplete: str) -> list[str]:
-    return [name for name in names("bnaudit.reports") if name.startswith(incomplete)]
-
-
-def _reported(help: str, *names: str, show_default: bool = False, **more: Any) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=REPORTED, show_default=show_default, **more)
-
-
 @runs_models
 def command(
     paths: Annotated[
         list[str] | None, typer.Argument(help="Model files, folders, or quoted patterns.", show_default=False)
     ] = None,
     format: Annotated[
-        str, _reported("Report format: terminal, html, json, markdown, …", show_default=True, autocompletion=_formats)
+        str, reported("Report format: terminal, html, json, markdown, …", show_default=True, autocompletion=formats)
     ] = "terminal",
-    select: Annotated[list[str] | None, _reported("Only rules whose id starts with this, e.g. BN1,BN201.")] = None,
-    ignore: Annotated[list[str] | None, _reported("Leave out rules whose id starts with this.")] = None,
+    select: Annotated[list[str] | None, reported("Only rules whose id starts with this, e.g. BN1,BN201.")] = None,
+    ignore: Annotated[list[str] | None, reported("Leave out rules whose id starts with this.")] = None,
     intended: Annotated[
-        list[str] | None, _reported("Meant to be so, a note: a rule, and where, e.g. 'BN302=prenet.*'. Repeatable.")
+        list[str] | None, reported("Meant to be so, a note: a rule, and where, e.g. 'BN302=prenet.*'. Repeatable.")
     ] = None,
-    layer: Annotated[list[str] | None, _reported("Only layers whose name fits this pattern, e.g. 'layer4.*'.")] = None,
-    all_layers: Annotated[bool, _reported("Show every layer and every note in full.", "--all-layers")] = False,
-    fail_on: Annotated[Level, _reported("Lowest severity that gives exit code 1.", show_default=True)] = Level.error,
+    layer: Annotated[list[str] | None, reported("Only layers whose name fits this pattern, e.g. 'layer4.*'.")] = None,
+    all_layers: Annotated[bool, reported("Show every layer and every note in full.", "--all-layers")] = False,
+    fail_on: Annotated[Level, reported("Lowest severity that gives exit code 1.", show_default=True)] = Level.error,
     min_confidence: Annotated[
-        Sureness, _reported("Confidence from which a finding keeps its full severity.", show_default=True)
+        Sureness, reported("Confidence from which a finding keeps its full severity.", show_default=True)
     ] = Sureness.high,
-    cap: Annotated[list[str] | None, _reported("Raise a limit of reading, e.g. value_bytes=1000000000.")] = None,
+    cap: Annotated[list[str] | None, reported("Raise a limit of reading, e.g. value_bytes=1000000000.")] = None,
     *,
     texts: RunTexts,
 ) -> int:

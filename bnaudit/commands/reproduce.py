@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bnaudit.option_texts import RunTexts
 from bnaudit.run_flags import REPORTED, runs_models
+from bnaudit.score_flags import Kind, Precision, of_scores
 
 if TYPE_CHECKING:
     from bnaudit.reproduction.explaining import Explained
@@ -30,28 +30,6 @@ could not be run, or a script that does not show it · 3 nothing could be looked
 """
 
 
-class Kind(str, Enum):
-    """What the scores are."""
-
-    logits = "logits"
-    probabilities = "probabilities"
-    labels = "labels"
-    embeddings = "embeddings"
-
-
-class Precision(str, Enum):
-    """What production computed in."""
-
-    fp32 = "fp32"
-    tf32 = "tf32"
-    fp16 = "fp16"
-    bf16 = "bf16"
-
-
-def _scores(help: str) -> Any:
-    return typer.Option(help=help, rich_help_panel="The observed scores", show_default=False)
-
-
 @runs_models
 def command(
     path: Annotated[str | None, typer.Argument(help="The model's file, or file#part.", show_default=False)] = None,
@@ -63,11 +41,12 @@ def command(
         typer.Option(help="Only this defect, e.g. BN301.", rich_help_panel=REPORTED, show_default=False),
     ] = None,
     observed: Annotated[
-        str | None, _scores("What production returned, as `triage` takes it: the case of what explains it is written.")
+        str | None,
+        of_scores("What production returned, as `triage` takes it; what explains it is written."),
     ] = None,
-    scores: Annotated[Kind | None, _scores("What the scores are; otherwise the values tell.")] = None,
-    companions: Annotated[str | None, _scores("Inputs that stood beside each in its batch.")] = None,
-    precision: Annotated[Precision | None, _scores("What production computed in; otherwise float32.")] = None,
+    scores: Annotated[Kind | None, of_scores("What the scores are; otherwise the values tell.")] = None,
+    companions: Annotated[str | None, of_scores("Inputs that stood beside each in its batch.")] = None,
+    precision: Annotated[Precision | None, of_scores("What production computed in; otherwise float32.")] = None,
     include_model: Annotated[
         bool,
         typer.Option("--include-model", help="Copy the model's file into it, too.", rich_help_panel=REPORTED),

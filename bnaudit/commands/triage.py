@@ -9,6 +9,7 @@ import typer
 
 from bnaudit.option_texts import RunTexts
 from bnaudit.run_flags import REPORTED, runs_models
+from bnaudit.score_flags import Kind, Precision, of_scores
 
 EPILOG = """
 Examples:
@@ -26,25 +27,6 @@ Examples:
 Exit codes: 0 nothing to explain · 1 a difference with an answer · 2 wrong usage, an unreadable file, or a model that
 could not be run · 3 a difference without an answer, or a log that proves nothing · 130 interrupted.
 """
-SCORES = "The observed scores"
-
-
-class Kind(str, Enum):
-    """What the scores are."""
-
-    logits = "logits"
-    probabilities = "probabilities"
-    labels = "labels"
-    embeddings = "embeddings"
-
-
-class Precision(str, Enum):
-    """What production computed in."""
-
-    fp32 = "fp32"
-    tf32 = "tf32"
-    fp16 = "fp16"
-    bf16 = "bf16"
 
 
 class Form(str, Enum):
@@ -54,23 +36,19 @@ class Form(str, Enum):
     json = "json"
 
 
-def _scores(help: str, *names: str) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=SCORES, show_default=False)
-
-
 @runs_models
 def command(
     path: Annotated[
         str | None, typer.Argument(help="The model that should have made the scores.", show_default=False)
     ] = None,
     observed: Annotated[
-        str | None, _scores("What production returned: .npz, .npy, .csv or .jsonl, one row for each observation.")
+        str | None, of_scores("What production returned: .npz, .npy, .csv or .jsonl, one row for each observation.")
     ] = None,
-    scores: Annotated[Kind | None, _scores("What the scores are; otherwise the values tell.")] = None,
+    scores: Annotated[Kind | None, of_scores("What the scores are; otherwise the values tell.")] = None,
     companions: Annotated[
-        str | None, _scores("Inputs that stood beside each in its batch: a file of inputs, or of requests.")
+        str | None, of_scores("Inputs that stood beside each in its batch: a file of inputs, or of requests.")
     ] = None,
-    precision: Annotated[Precision | None, _scores("What production computed in; otherwise float32.")] = None,
+    precision: Annotated[Precision | None, of_scores("What production computed in; otherwise float32.")] = None,
     format: Annotated[
         Form, typer.Option(help="How it is written.", show_default=True, rich_help_panel=REPORTED)
     ] = Form.terminal,
