@@ -107,7 +107,7 @@ OTHER_INPUTS: dict[str, Callable[[Array], Array]] = {
 def test_a_fault_that_is_on_no_list_is_not_explained(fault: str) -> None:
     fed = np.asarray(OTHER_INPUTS.get(fault, lambda x: x)(inputs()), dtype=np.float32)
     logits = scores(net(), fed, OTHER_MODELS.get(fault, lambda model: None))
-    found = triage(None, logged(logits, "float32"), RunOptions(model=net(), inputs=inputs(), budget=1.0))
+    found = triage(None, logged(logits, "float32"), RunOptions(model=net(), inputs=inputs(), budget=2.0))
     assert found.conclusion in (Conclusion.NOT_EXPLAINED, Conclusion.CONSISTENT), found.reason
     assert found.conclusion is Conclusion.NOT_EXPLAINED or found.families[0].name == "dropout"
     assert found.exit_code in (1, 3)
@@ -118,5 +118,5 @@ def test_a_fault_that_is_on_no_list_is_not_explained(fault: str) -> None:
 def test_noise_on_top_makes_no_explanation_of_it(fault: str) -> None:
     fed = np.asarray(OTHER_INPUTS.get(fault, lambda x: x)(inputs()), dtype=np.float32)
     logits = scores(net(), fed, OTHER_MODELS.get(fault, lambda model: None))
-    found = triage(None, logged(logits, "noisy"), RunOptions(model=net(), inputs=inputs(), budget=1.0))
+    found = triage(None, logged(logits, "noisy"), RunOptions(model=net(), inputs=inputs(), budget=2.0))
     assert found.conclusion not in CONFIDENT, found.reason
