@@ -115,7 +115,7 @@ def test_nothing_is_to_be_explained_where_nothing_went_wrong(noise: str) -> None
 def test_on_coarse_scores_the_answer_holds_what_was_planted(planted: str, noise: str) -> None:
     change, alone = PLANTED[planted]
     logits = scores(net(), inputs(), change, alone)
-    found = diagnosis(net(), inputs(), logged(logits, noise), budget=1.0)
+    found = diagnosis(net(), inputs(), logged(logits, noise), budget=2.0)
     if found.conclusion in ANSWERED:
         assert planted in answers(found), found.reason
     elif found.conclusion is Conclusion.NOTHING_TO_EXPLAIN:
