@@ -22,7 +22,7 @@ Call = Callable[..., np.ndarray]
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Exporters tell a lot, some of it about themselves."""
     logging.disable(logging.WARNING)
     try:
@@ -89,7 +89,7 @@ def write(carrier: str, net: nn.Module, inputs: Inputs, folder: Path) -> Path:
     """The net, in the mode that it is in, in a file of its own."""
     suffix, writer = _WRITERS[carrier]
     path = folder / f"net.{suffix}"
-    with _quiet():
+    with quiet():
         writer(copy.deepcopy(net), inputs, path)
     return path
 

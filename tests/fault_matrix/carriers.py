@@ -1,0 +1,148 @@
+"""The carriers of the matrix: every container that a model is handed on in, written with the tools that people use."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnx
+import torch
+from fault_matrix.values import Carrier, Facet, Planting
+from run_time.run_carriers import quiet, write
+from safetensors.torch import save_file
+from torch import nn
+
+_VALUES = (Facet.STATISTICS, Facet.NAMES)
+_STATE = (*_VALUES, Facet.STATE, Facet.COUNTERS)
+_RUNS = (*_VALUES, Facet.FORWARD, Facet.RUNS)
+_GRAPH = (*_RUNS, Facet.EPSILON, Facet.FIXED)
+
+
+def _state(planting: Planting) -> dict[str, Any]:
+    state = planting.net.state_dict()
+    for edit in planting.state_edits:
+        edit(state)
+    return state
+
+
+def _state_dict(planting: Planting, folder: Path) -> Path:
+    path = folder / "net.pt"
+    torch.save(_state(planting), path)
+    return path
+
+
+def _nested(planting: Planting, folder: Path) -> Path:
+    path = folder / "checkpoint.pth"
+    torch.save({"epoch": 7, "model": _state(planting), **planting.beside}, path)
+    return path
+
+
+def _legacy(planting: Planting, folder: Path) -> Path:
+    path = folder / "net.pth"
+    torch.save(_state(planting), path, _use_new_zipfile_serialization=False)
+    return path
+
+
+def _safetensors(planting: Planting, folder: Path) -> Path:
+    path = folder / "net.safetensors"
+    save_file({name: value.contiguous().clone() for name, value in _state(planting).items()}, path)
+    return path
+
+
+def _live(planting: Planting, folder: Path) -> nn.Module:
+    return _moded(planting)
+
+
+def _moded(planting: Planting) -> nn.Module:
+    return planting.net.train() if planting.in_training_mode else planting.net
+
+
+def _by(carrier: str) -> Callable[[Planting, Path], Path]:
+    def written(planting: Planting, folder: Path) -> Path:
+        return write(carrier, _moded(planting), tuple(value[:8].clone() for value in planting.inputs), folder)
+
+    return written
+
+
+def _graph(carrier: str) -> Callable[[Planting, Path], Path]:
+    def written(planting: Planting, folder: Path) -> Path:
+        return _edited(_by(carrier)(planting, folder), planting)
+
+    return written
+
+
+def _folded(planting: Planting, folder: Path) -> Path:
+    """As the older exporter writes it unless it is told otherwise."""
+    path = folder / "net.onnx"
+    inputs = tuple(value[:8].clone() for value in planting.inputs)
+    names = [f"input{number}" for number in range(len(inputs))]
+    axes = {name: {0: "batch"} for name in names}
+    with quiet():
+        net = copy.deepcopy(_moded(planting))
+        torch.onnx.export(net, inputs, str(path), dynamo=False, input_names=names, dynamic_axes=axes)
+    return _edited(path, planting)
+
+
+def _edited(path: Path, planting: Planting) -> Path:
+    if planting.graph_edits:
+        graph = onnx.load(path)
+        for edit in planting.graph_edits:
+            edit(graph)
+        onnx.save(graph, path)
+    return path
+
+
+CARRIERS = {
+    carrier.name: carrier
+    for carrier in (
+        Carrier("state dict", frozenset({*_STATE, Facet.VERSIONS}), _state_dict),
+        Carrier("nested checkpoint", frozenset({*_STATE, Facet.VERSIONS, Facet.BESIDE}), _nested),
+        Carrier("legacy", frozenset({*_STATE, Facet.VERSIONS}), _legacy),
+        Carrier("safetensors", frozenset(_STATE), _safetensors),
+        Carrier(
+            "pickled module",
+            frozenset(
+                {*_RUNS, Facet.COUNTERS, Facet.EPSILON, Facet.MOMENTUM, Facet.FLAGS, Facet.CLASSES, Facet.OBSERVED}
+            ),
+            _by("pickled"),
+        ),
+        Carrier(
+            "scripted",
+            frozenset({*_RUNS, Facet.COUNTERS, Facet.EPSILON, Facet.MOMENTUM, Facet.FLAGS}),
+            _by("scripted"),
+            share=0.5,
+        ),
+        Carrier(
+            "traced",
+            frozenset({*_RUNS, Facet.COUNTERS, Facet.EPSILON, Facet.MOMENTUM, Facet.FLAGS, Facet.FIXED}),
+            _by("traced"),
+            share=0.5,
+        ),
+        Carrier(
+            "exported",
+            frozenset({*_GRAPH, Facet.COUNTERS, Facet.MOMENTUM, Facet.OBSERVED}),
+            _by("exported"),
+            share=0.25,
+        ),
+        Carrier("ONNX", frozenset({*_GRAPH, Facet.GRAPH}), _graph("onnx"), share=0.5),
+        Carrier("ONNX by dynamo", frozenset({*_GRAPH, Facet.GRAPH}), _graph("onnx by dynamo"), share=0.125),
+        Carrier("ONNX, folded", frozenset({Facet.FORWARD, Facet.RUNS, Facet.FIXED, Facet.GRAPH}), _folded, share=0.25),
+        Carrier(
+            "live module",
+            frozenset(
+                {*_RUNS, Facet.COUNTERS, Facet.EPSILON, Facet.MOMENTUM, Facet.FLAGS, Facet.CLASSES, Facet.OBSERVED}
+            ),
+            _live,
+            share=0.25,
+        ),
+    )
+}
+"""Name → carrier. Only the folding exporter loses the norms themselves, where they follow a convolution."""
+
+
+def survives(path: Path, layer: str) -> bool:
+    """Whether the graph still has a norm with this layer's statistics, asked of onnx itself."""
+    graph = onnx.load(path, load_external_data=False).graph
+    return any(name.startswith(f"{layer}.running_") for node in graph.node for name in node.input)

@@ -1,0 +1,244 @@
+"""One cell of the matrix: build, damage, write, audit, and hold what the audit says against what it must say."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from fault_matrix.carriers import CARRIERS, survives
+from fault_matrix.registry import ARCHITECTURES, FAULTS
+from fault_matrix.values import Architecture, Carrier, Cell, Expectation, Facet, Fault, Outcome, Planting, Scope
+from run_time.subjects_of_runs import stands_at
+from torch import nn
+
+import bnaudit
+from bnaudit.results import Audit, Finding, Severity, Verdict
+from bnaudit.results import Outcome as Decided
+from bnaudit.run_options import RunOptions
+from bnaudit.settings import Settings
+
+
+@cache
+def _healthy(architecture: str) -> nn.Module:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # so small a net only waits for threads
+    torch.manual_seed(0)
+    net = ARCHITECTURES[architecture].build().eval()
+    torch.set_num_threads(threads)
+    return net
+
+
+@cache
+def inputs_of(architecture: str) -> tuple[torch.Tensor, ...]:
+    """The 64 samples that every cell of the architecture is audited with."""
+    return ARCHITECTURES[architecture].inputs()
+
+
+def healthy(architecture: str) -> nn.Module:
+    """A copy of the trained net, to damage at will."""
+    return copy.deepcopy(_healthy(architecture))
+
+
+def targets(architecture: str, fault: Fault) -> list[str]:
+    """What the fault can hit there; empty: it cannot be planted."""
+    return [""] if fault.scope is Scope.NET else fault.targets(_healthy(architecture))
+
+
+def planting(cell: Cell, fault: Fault | None) -> Planting:
+    """The healthy net of a cell, with the layers chosen that the fault is to hit: the same each time."""
+    rng = np.random.default_rng(list(hashlib.sha256("/".join(map(str, cell[:3])).encode()).digest()))
+    scope = fault.scope if fault is not None else Scope.NET
+    chosen: tuple[str, ...] = ()
+    if fault is not None and scope is not Scope.NET:
+        names = targets(cell.architecture, fault)
+        chosen = tuple(names) if scope is Scope.ALL else (names[rng.integers(len(names))],)
+    carrier, inputs = CARRIERS[cell.carrier], tuple(value.clone() for value in inputs_of(cell.architecture))
+    return Planting(healthy(cell.architecture), inputs, carrier, scope, chosen, rng)
+
+
+def judged(cell: Cell) -> Outcome:
+    """Run one cell. Raises nothing that bnaudit does: a crash is an outcome that is not right."""
+    fault = FAULTS[cell.fault] if cell.fault else None
+    architecture = ARCHITECTURES[cell.architecture]
+    torch.manual_seed(0)
+    with tempfile.TemporaryDirectory() as folder:
+        planted = planting(cell, fault)
+        if fault is not None:
+            fault.plant(planted)
+        subject = planted.carrier.write(planted, Path(folder))
+        expected = _expected(fault, planted, subject)
+        begin = time.perf_counter()
+        try:
+            audit = _audited(cell, fault, architecture, planted, subject, Path(folder))
+        except Exception as error:  # the matrix goes on, and says which cell it was
+            why = f"{type(error).__name__}: {error}"
+            return Outcome(cell, expected, fault.rule if fault else "", right=False, why=why)
+        seconds = time.perf_counter() - begin
+    return _outcome(cell, fault, architecture, planted, expected, audit, seconds)
+
+
+def _expected(fault: Fault | None, planted: Planting, subject: Any) -> Expectation:
+    carrier = planted.carrier
+    if fault is None or fault.severity is None:
+        return Expectation.SILENT
+    if carrier.name in fault.gone:
+        return Expectation.GONE
+    needs = set(fault.needs)
+    if carrier.name == "ONNX, folded" and Facet.STATISTICS in needs and planted.layers:
+        if not all(survives(subject, layer) for layer in planted.layers):
+            return Expectation.GONE
+        needs -= {Facet.STATISTICS, Facet.NAMES}
+    return Expectation.FOUND if carrier.holds(*needs) else Expectation.UNSEEN
+
+
+def _audited(
+    cell: Cell, fault: Fault | None, architecture: Architecture, planted: Planting, subject: Any, folder: Path
+) -> Audit:
+    measured = (fault is None or fault.measured or cell.carrier == "live module") and planted.carrier.holds(Facet.RUNS)
+    given: Any = planted.inputs[0] if len(planted.inputs) == 1 else planted.inputs
+    run = {"inputs": given, "run": True, "trust_pickle": True} if measured else {"static": True}
+    intended = tuple(pair for design in architecture.designs for pair in design.intended) if cell.intended else ()
+    settings = Settings(run=RunOptions(**{**run, **planted.options}), intended=intended)
+    if fault is not None and fault.baseline:
+        report = bnaudit.compare(_baseline(cell, fault, folder), subject, settings)
+    else:
+        report = bnaudit.audit(subject, settings)
+    if report.unaudited:
+        raise AssertionError(report.unaudited[0].why)
+    (audit,) = report.audits
+    if audit.failed:
+        raise AssertionError(f"{audit.failed[0].rule} {audit.failed[0].name}: {audit.failed[0].error}")
+    return audit
+
+
+def _baseline(cell: Cell, fault: Fault, folder: Path) -> Any:
+    """The healthy net, written into the carrier that the fault is compared with."""
+    name = cell.carrier if fault.baseline == "same" else fault.baseline
+    place = folder / "baseline"
+    place.mkdir()
+    sound = planting(Cell(cell.architecture, "", name), None)
+    return sound.carrier.write(sound, place)
+
+
+def _outcome(
+    cell: Cell,
+    fault: Fault | None,
+    architecture: Architecture,
+    planted: Planting,
+    expected: Expectation,
+    audit: Audit,
+    seconds: float,
+) -> Outcome:
+    alarms = tuple(_told(each) for each in audit.findings if _is_alarm(each, cell, fault, architecture, expected))
+    found = _found(audit, fault, expected)
+    verdict = _verdict(audit, fault)
+    layers = sum(1 for _ in audit.description.layers) - (len(planted.layers) if expected is Expectation.FOUND else 0)
+    located = _located(found, fault, planted) if fault is not None and found else None
+    why = _why(cell, fault, architecture, planted.carrier, expected, audit, found, located, verdict, alarms)
+    return Outcome(
+        cell=cell,
+        expected=expected,
+        rule=fault.rule if fault is not None else "",
+        right=not why,
+        found=bool(found),
+        located=located,
+        false_alarms=alarms,
+        verdict=verdict.outcome.value if verdict is not None else "",
+        layers=layers,
+        seconds=seconds,
+        why=why,
+    )
+
+
+def _told(finding: Finding) -> str:
+    return f"{finding.rule} {finding.severity.label} at {finding.layer}: {finding.message}"
+
+
+def _is_alarm(
+    finding: Finding, cell: Cell, fault: Fault | None, architecture: Architecture, expected: Expectation
+) -> bool:
+    """Aloud, and neither of the fault nor of what the net does by design."""
+    if finding.severity < Severity.WARNING:
+        return False
+    by_design = {rule for design in architecture.designs for rule in (design.rule, *design.also)}
+    if finding.rule in by_design and not cell.intended:
+        return False
+    if fault is None or expected in (Expectation.SILENT, Expectation.GONE):
+        return True
+    consequences = (fault.rule, *fault.instead, *fault.also) if expected is Expectation.FOUND else fault.also
+    return finding.rule not in consequences
+
+
+def _found(audit: Audit, fault: Fault | None, expected: Expectation) -> list[Finding]:
+    """The findings that are of the fault, in the severity that it must have, or by a rule in its place."""
+    if fault is None or expected is not Expectation.FOUND:
+        return []
+    exact = [each for each in audit.findings if each.rule == fault.rule and each.severity is fault.severity]
+    other = [each for each in audit.findings if each.rule in fault.instead and each.severity >= (fault.severity or 0)]
+    return exact or other
+
+
+def _located(found: list[Finding], fault: Fault, planted: Planting) -> bool | None:
+    """Whether every damaged layer is named, and by these findings no other; None where there are no names."""
+    carrier = planted.carrier
+    seen = carrier.holds(Facet.NAMES) and (not fault.measured or carrier.holds(Facet.OBSERVED))
+    if fault.whole or not seen:
+        return None
+    places = planted.located if planted.located is not None else planted.layers
+    named = all(any(stands_at(each, place) for each in found) for place in places)
+    return named and all(any(stands_at(each, place) for place in places) for each in found)
+
+
+def _verdict(audit: Audit, fault: Fault | None) -> Verdict | None:
+    if fault is None or fault.question is None:
+        return None
+    return next((each for each in audit.verdicts if each.question is fault.question), None)
+
+
+def _why(
+    cell: Cell,
+    fault: Fault | None,
+    architecture: Architecture,
+    carrier: Carrier,
+    expected: Expectation,
+    audit: Audit,
+    found: list[Finding],
+    located: bool | None,
+    verdict: Verdict | None,
+    alarms: tuple[str, ...],
+) -> str:
+    """What is not as it has to be; "" for nothing."""
+    if alarms:
+        return f"false alarm: {alarms[0]}"
+    if fault is None:
+        return "" if not carrier.holds(Facet.RUNS) else _designs_missed(cell, architecture, carrier, audit)
+    if expected is Expectation.FOUND:
+        if not found:
+            said = "; ".join(_told(each) for each in audit.findings if each.rule == fault.rule)
+            return f"not found ({said or 'nothing of this rule'})"
+        if located is False:
+            return f"found at {sorted({str(each.layer) for each in found})}"
+        if verdict is not None and verdict.outcome is not Decided.FAILED and fault.severity is not Severity.NOTE:
+            return f"{verdict.question.claim}: {verdict.outcome.value}, {verdict.reason}"
+    if expected is Expectation.UNSEEN and verdict is not None and verdict.outcome is Decided.PASSED:
+        return f"{verdict.question.claim}: passed, which this carrier cannot tell"
+    return ""
+
+
+def _designs_missed(cell: Cell, architecture: Architecture, carrier: Carrier, audit: Audit) -> str:
+    """Designs that are not reported aloud where they were not declared, or not as intended where they were."""
+    for design in architecture.designs:
+        about = [each for each in audit.findings if each.rule in (design.rule, *design.also)]
+        if carrier.holds(Facet.OBSERVED) and design.layer is not None:
+            about = [each for each in about if stands_at(each, design.layer)]
+        wanted = [each for each in about if each.intended == cell.intended]
+        if not wanted or (not cell.intended and max(each.severity for each in wanted) < Severity.WARNING):
+            return f"by design {design.rule} at {design.layer}: " + ("not declared" if cell.intended else "not found")
+    return ""
