@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
 
-.PHONY: demo test check bench samples new-rule format clean
+.PHONY: demo test check faults bench samples new-rule format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/bnaudit inspect sample_models/ || test $$? -eq 1
@@ -20,6 +20,9 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+faults: $(VENV)/.dev
+	PYTHONPATH=tests:. $(BIN)/python -m fault_matrix $(FAULTS)
 
 bench: $(VENV)/.dev
 	$(BIN)/python tests/bench/static.py

@@ -242,3 +242,20 @@ class Outcome(NamedTuple):
     """Of the audit alone."""
     why: str = ""
     """What is not right."""
+
+
+class Drawn(NamedTuple):
+    """How often a statistic at a stated multiple of its limit was judged rightly in seeded draws."""
+
+    name: str
+    """`mean shift of half the limit, one layer, MLP`."""
+    rule: str
+    expected: Expectation
+    """`FOUND` or `SILENT`."""
+    draws: int
+    right: int
+
+    @property
+    def missed(self) -> int:
+        """Draws that were judged wrongly."""
+        return self.draws - self.right

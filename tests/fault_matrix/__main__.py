@@ -1,0 +1,100 @@
+"""The fault matrix: every fault in every architecture and carrier, and what an audit says of each.
+
+    make faults                                       the whole matrix, two processes
+    make faults FAULTS="--only BN301 --jobs 1"        some of it
+
+Prints recall, false alarms, localisation and what stayed undecided, writes .bench/faults.json, and ends with exit
+code 1 unless every cell is as it has to be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import multiprocessing
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # nets so small only wait for threads; before torch is imported
+
+import numpy
+import onnx
+import onnxruntime
+import torch
+from fault_matrix.cells import all_cells, tenth
+from fault_matrix.draws import DRAWS, Drawn
+from fault_matrix.judging import judged
+from fault_matrix.table import as_json, failures, printed
+from fault_matrix.values import Cell, Outcome
+
+import bnaudit
+
+RESULTS = Path(".bench") / "faults.json"
+
+
+def _outcomes(cells: list[Cell], jobs: int) -> Iterator[Outcome]:
+    if jobs == 1:
+        yield from map(judged, cells)
+        return
+    # A fork has the trained nets of this process; where there is none every process trains its own.
+    start = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
+    with multiprocessing.get_context(start).Pool(jobs) as pool:
+        yield from pool.imap_unordered(judged, cells, chunksize=16)
+
+
+def _progress(outcomes: Iterator[Outcome], total: int) -> Iterator[Outcome]:
+    begin = last = time.monotonic()
+    for number, outcome in enumerate(outcomes, 1):
+        if not outcome.right:
+            print(f"  {' / '.join(map(str, outcome.cell[:3]))}: {outcome.why}", file=sys.stderr, flush=True)
+        if time.monotonic() - last > 30:
+            last = time.monotonic()
+            print(f"  {number} of {total} cells, {last - begin:.0f} s", file=sys.stderr, flush=True)
+        yield outcome
+
+
+def _fits(cell: Cell, pattern: str) -> bool:
+    return any(pattern in text or fnmatchcase(text, pattern) for text in cell[:3])
+
+
+def _draws(only: str) -> list[Drawn]:
+    return [drawn for name, draw in DRAWS.items() if not only or only in name for drawn in draw()]
+
+
+def _machine() -> dict[str, object]:
+    modules = {"numpy": numpy, "onnx": onnx, "onnxruntime": onnxruntime, "torch": torch, "bnaudit": bnaudit}
+    versions = {name: str(module.__version__) for name, module in modules.items()}
+    return {"python": platform.python_version(), "system": platform.system(), "cores": os.cpu_count(), **versions}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="cells whose architecture, fault or carrier contains this")
+    parser.add_argument("--part", type=int, default=1, help="a seeded part: 10 for a tenth of the cells")
+    parser.add_argument("--seed", type=int, default=0, help="of the part")
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    begin = time.monotonic()
+    torch.set_num_threads(1)
+    cells = [cell for cell in all_cells() if not options.only or _fits(cell, options.only)]
+    if options.part > 1:
+        cells = tenth(cells, options.part, options.seed)
+    print(f"{len(cells):,} cells in {options.jobs} processes", file=sys.stderr, flush=True)
+    outcomes = list(_progress(_outcomes(cells, options.jobs), len(cells)))
+    draws = _draws(options.only) if options.part == 1 else []
+    seconds = time.monotonic() - begin
+    print(printed(outcomes, draws, seconds))
+    RESULTS.parent.mkdir(exist_ok=True)
+    told = {"machine": _machine(), "seconds": round(seconds), **as_json(outcomes, draws)}
+    RESULTS.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    return 1 if any(itertools.chain(failures(outcomes), (drawn.missed for drawn in draws))) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
