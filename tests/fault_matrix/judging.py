@@ -137,7 +137,7 @@ def _outcome(
     seconds: float,
 ) -> Outcome:
     alarms = tuple(_told(each) for each in audit.findings if _is_alarm(each, cell, fault, architecture, expected))
-    found = _found(audit, fault, expected)
+    found = _found(audit, fault, expected, cell.carrier)
     verdict = _verdict(audit, fault)
     layers = sum(1 for _ in audit.description.layers) - (len(planted.layers) if expected is Expectation.FOUND else 0)
     located = _located(found, fault, planted) if fault is not None and found else None
@@ -176,11 +176,12 @@ def _is_alarm(
     return finding.rule not in consequences
 
 
-def _found(audit: Audit, fault: Fault | None, expected: Expectation) -> list[Finding]:
+def _found(audit: Audit, fault: Fault | None, expected: Expectation, carrier: str) -> list[Finding]:
     """The findings that are of the fault, in the severity that it must have, or by a rule in its place."""
     if fault is None or expected is not Expectation.FOUND:
         return []
-    exact = [each for each in audit.findings if each.rule == fault.rule and each.severity is fault.severity]
+    severity = fault.severity_in.get(carrier, fault.severity)
+    exact = [each for each in audit.findings if each.rule == fault.rule and each.severity is severity]
     other = [each for each in audit.findings if each.rule in fault.instead and each.severity >= (fault.severity or 0)]
     return exact or other
 

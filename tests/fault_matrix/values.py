@@ -189,6 +189,10 @@ class Fault(NamedTuple):
     """The finding is about the whole artifact, not about layers."""
     baseline: str = ""
     """Compared with the healthy net in this carrier (`same`: in the cell's own); "": audited by itself."""
+    severity_in: Mapping[str, Severity] = MappingProxyType({})
+    """Carrier → the severity that the findings must have there, where the catalogue gives it another one."""
+    only: frozenset[str] = frozenset()
+    """The carriers that it is written into, a fault of how one kind of file is made; empty: all."""
 
     @property
     def id(self) -> str:
