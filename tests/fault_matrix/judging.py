@@ -103,6 +103,8 @@ def _audited(
 ) -> Audit:
     measured = (fault is None or fault.measured or cell.carrier == "live module") and planted.carrier.holds(Facet.RUNS)
     given: Any = planted.inputs[0] if len(planted.inputs) == 1 else planted.inputs
+    if architecture.given is not None:
+        given = architecture.given(planted.inputs)
     run = {"inputs": given, "run": True, "trust_pickle": True} if measured else {"static": True}
     intended = tuple(pair for design in architecture.designs for pair in design.intended) if cell.intended else ()
     settings = Settings(run=RunOptions(**{**run, **planted.options}), intended=intended)
