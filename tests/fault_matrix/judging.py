@@ -172,7 +172,7 @@ def _is_alarm(
     by_design = {rule for design in architecture.designs for rule in (design.rule, *design.also)}
     if finding.rule in by_design and not cell.intended:
         return False
-    if fault is None or expected in (Expectation.SILENT, Expectation.GONE):
+    if fault is None or expected is Expectation.GONE:
         return True
     consequences = (fault.rule, *fault.instead, *fault.also) if expected is Expectation.FOUND else fault.also
     return finding.rule not in consequences
@@ -228,8 +228,13 @@ def _why(
             return f"not found ({said or 'nothing of this rule'})"
         if located is False:
             return f"found at {sorted({str(each.layer) for each in found})}"
-        if verdict is not None and verdict.outcome is not Decided.FAILED and fault.severity is not Severity.NOTE:
+        may_stay = fault.severity is Severity.NOTE or fault.leaves_open
+        if verdict is not None and verdict.outcome is not Decided.FAILED and not may_stay:
             return f"{verdict.question.claim}: {verdict.outcome.value}, {verdict.reason}"
+        if verdict is not None and verdict.outcome is Decided.PASSED and fault.leaves_open:
+            return f"{verdict.question.claim}: passed, {verdict.reason}"
+    if expected is Expectation.SILENT and fault.unnoted and any(each.rule == fault.rule for each in audit.findings):
+        return "a note just under the limit: " + "; ".join(map(_told, audit.findings))
     if expected is Expectation.UNSEEN and verdict is not None and verdict.outcome is Decided.PASSED:
         return f"{verdict.question.claim}: passed, which this carrier cannot tell"
     return ""

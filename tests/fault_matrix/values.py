@@ -117,6 +117,8 @@ class Planting:
     """More entries of the checkpoint (`Facet.BESIDE`)."""
     in_training_mode: bool = False
     """It is written, traced or exported in training mode."""
+    keeps_modes: bool = False
+    """The older ONNX exporter leaves every module in the mode that it is in; else it calls eval()."""
     options: dict[str, Any] = field(default_factory=dict)
     """More RunOptions of the audit."""
     located: tuple[str, ...] | None = None
@@ -195,6 +197,10 @@ class Fault(NamedTuple):
     """Carrier → the severity that the findings must have there, where the catalogue gives it another one."""
     only: frozenset[str] = frozenset()
     """The carriers that it is written into, a fault of how one kind of file is made; empty: all."""
+    leaves_open: bool = False
+    """The question need not fail, but must not pass either."""
+    unnoted: bool = False
+    """Just under the limit of a rule that finds notes: the rule must not say even a note."""
 
     @property
     def id(self) -> str:
