@@ -68,6 +68,8 @@ def _by(carrier: str) -> Callable[[Planting, Path], Path]:
 
 def _graph(carrier: str) -> Callable[[Planting, Path], Path]:
     def written(planting: Planting, folder: Path) -> Path:
+        if carrier == "onnx" and _keeps_modes(planting):
+            return _edited(_older(planting, folder, folds=False), planting)
         return _edited(_by(carrier)(planting, folder), planting)
 
     return written
@@ -75,14 +77,30 @@ def _graph(carrier: str) -> Callable[[Planting, Path], Path]:
 
 def _folded(planting: Planting, folder: Path) -> Path:
     """As the older exporter writes it unless it is told otherwise."""
+    return _edited(_older(planting, folder, folds=True), planting)
+
+
+def _older(planting: Planting, folder: Path, *, folds: bool) -> Path:
     path = folder / "net.onnx"
     inputs = tuple(value[:8].clone() for value in planting.inputs)
     names = [f"input{number}" for number in range(len(inputs))]
-    axes = {name: {0: "batch"} for name in names}
+    modes = torch.onnx.TrainingMode.PRESERVE if _keeps_modes(planting) else torch.onnx.TrainingMode.EVAL
     with quiet():
-        net = copy.deepcopy(_moded(planting))
-        torch.onnx.export(net, inputs, str(path), dynamo=False, input_names=names, dynamic_axes=axes)
-    return _edited(path, planting)
+        torch.onnx.export(
+            copy.deepcopy(_moded(planting)),
+            inputs,
+            str(path),
+            dynamo=False,
+            do_constant_folding=folds,
+            training=modes,
+            input_names=names,
+            dynamic_axes={name: {0: "batch"} for name in names},
+        )
+    return path
+
+
+def _keeps_modes(planting: Planting) -> bool:
+    return planting.in_training_mode or planting.keeps_modes
 
 
 def _edited(path: Path, planting: Planting) -> Path:

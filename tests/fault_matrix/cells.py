@@ -36,7 +36,7 @@ def cells_of(fault: Fault) -> Iterator[Cell]:
         cells = [
             Cell(each.name, fault.id, carrier.name, intended=bool(each.designs))
             for each in fitting
-            if carrier.name not in each.left_out
+            if carrier.name not in each.left_out and (not fault.only or carrier.name in fault.only)
         ]
         yield from _chosen(cells, carrier)
 
