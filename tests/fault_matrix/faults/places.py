@@ -1,0 +1,134 @@
+"""Where a fault that is a module of its own is put: behind a layer whose answers reach the outputs.
+
+Any net has such layers, whatever its norms are: convolutions, linear layers and norms that its own modules call.
+PyTorch's attention and encoder layers read the weights of their parts without calling them, so those are left alone.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from fault_matrix.values import Inputs, Planting, Scope
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd
+
+_CALLED = (_ConvNd, nn.Linear, _BatchNorm, nn.LayerNorm, nn.GroupNorm)
+_CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+_READ_BY_OTHERS = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+
+
+class Behind(nn.Module):
+    """A layer, and the faulty module that takes its answer."""
+
+    def __init__(self, inner: nn.Module, fault: nn.Module) -> None:
+        super().__init__()
+        self.inner, self.fault = inner, fault
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fault(self.inner(x))
+
+
+class Share(nn.Module):
+    """x + share · (f(x) − x) with f on rows (N, F): a mild fault leaves the statistics behind it as they were."""
+
+    def __init__(self, module: nn.Module, share: float) -> None:
+        super().__init__()
+        self.module, self.share = module, share
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = x.flatten(1)
+        return x + self.share * (self.module(rows) - rows).reshape(x.shape)
+
+
+def layers(net: nn.Module) -> list[str]:
+    """Names of the layers that a module can be put behind."""
+    read = [name for name, module in net.named_modules() if isinstance(module, _READ_BY_OTHERS)]
+    return [
+        name
+        for name, module in net.named_modules()
+        if isinstance(module, _CALLED) and not any(name.startswith(f"{each}.") for each in read)
+    ]
+
+
+def classifiers(net: nn.Module) -> list[str]:
+    """The last of them."""
+    return layers(net)[-1:]
+
+
+def put_behind(planting: Planting, make: Callable[[int], nn.Module]) -> None:
+    """A module made for so many features per row, behind the chosen layers; `located` are the modules put there.
+
+    Of one chosen layer that does not reach the outputs (its gain is 0, or another layer's NaN hides it) the next is
+    taken that does.
+    """
+    shapes = _shapes(planting.net, planting.inputs)
+    reaching = [name for name in layers(planting.net) if name in shapes and _reaches(planting, name)]
+    if planting.scope is Scope.ONE:
+        start = planting.layers[0]
+        later = [name for name in reaching if name >= start] + reaching
+        planting.layers = (later[0],)
+    else:
+        planting.layers = tuple(name for name in planting.layers if name in reaching)
+    for name in planting.layers:
+        replace(planting.net, name, Behind(planting.net.get_submodule(name), make(shapes[name][1:].numel())).eval())
+    planting.located = tuple(f"{name}.fault" for name in planting.layers)
+
+
+def replace(net: nn.Module, name: str, new: nn.Module) -> None:
+    """Put it in the place of this module, under every name that it has."""
+    old = net.get_submodule(name)
+    for holder in list(net.modules()):
+        for child, module in list(holder.named_children()):
+            if module is old:
+                setattr(holder, child, new) if not isinstance(holder, _CONTAINERS) else _put(holder, child, new)
+
+
+def _put(holder: nn.Module, child: str, new: nn.Module) -> None:
+    holder._modules[child] = new
+
+
+def _shapes(net: nn.Module, inputs: Inputs) -> dict[str, torch.Size]:
+    """The shape of every layer's answer to one batch of eight."""
+    shapes: dict[str, torch.Size] = {}
+    handles = [
+        net.get_submodule(name).register_forward_hook(_noting(shapes, name)) for name in layers(net)
+    ]
+    run(net, tuple(value[:8] for value in inputs))
+    for handle in handles:
+        handle.remove()
+    return shapes
+
+
+def _noting(shapes: dict[str, torch.Size], name: str) -> Callable[..., None]:
+    def hook(module: nn.Module, given: Any, answer: torch.Tensor) -> None:
+        shapes[name] = answer.shape
+
+    return hook
+
+
+def _reaches(planting: Planting, name: str) -> bool:
+    """Whether another answer of this layer makes another output."""
+    few = tuple(value[:8] for value in planting.inputs)
+    healthy = run(copy.deepcopy(planting.net), few)
+    changed = copy.deepcopy(planting.net)
+    changed.get_submodule(name).register_forward_hook(lambda module, given, answer: 1.1 * answer + 0.1)
+    return any(not torch.equal(one, other) for one, other in zip(healthy, run(changed, few), strict=True))
+
+
+def run(net: nn.Module, inputs: Inputs) -> list[torch.Tensor]:
+    """The tensors that it returns, without gradients, random generators reset."""
+    torch.manual_seed(0)
+    with torch.no_grad():
+        return list(_tensors(net(*inputs)))
+
+
+def _tensors(answer: Any) -> Iterator[torch.Tensor]:
+    if isinstance(answer, torch.Tensor):
+        yield answer
+    else:
+        for each in answer.values() if isinstance(answer, dict) else answer:
+            yield from _tensors(each)
