@@ -120,9 +120,7 @@ def switched_after_tracing(planting: Planting) -> None:
     planting.net = made.eval()
 
 
-_LEAKS = ("BN301", "BN302", "BN401", "BN402", "BN403", "BN404")
-"""What a live module in training mode shows when it is run."""
-_NO_FLAGS = frozenset({Facet.FLAGS})
+_FLAGS = frozenset({Facet.FLAGS})
 
 FAULTS = [
     Fault(
@@ -133,7 +131,7 @@ FAULTS = [
         Question.EVAL_MODE,
         Scope.ALL,
         targets=mode_dependent,
-        needs=_NO_FLAGS,
+        needs=_FLAGS,
         severity_in={"scripted": Severity.ERROR},
         only=SAVED | WITHOUT_FLAGS,
     ),
@@ -145,7 +143,7 @@ FAULTS = [
         Question.EVAL_MODE,
         Scope.ONE,
         targets=mode_dependent,
-        needs=_NO_FLAGS,
+        needs=_FLAGS,
         severity_in={"scripted": Severity.ERROR},
         only=SAVED | WITHOUT_FLAGS,
     ),
@@ -157,7 +155,7 @@ FAULTS = [
         Question.EVAL_MODE,
         Scope.ONE,
         targets=plain_linear,
-        needs=_NO_FLAGS,
+        needs=_FLAGS,
         severity_in={"scripted": Severity.ERROR},
         only=SAVED | WITHOUT_FLAGS,
     ),
@@ -170,6 +168,7 @@ FAULTS = [
         Scope.ALL,
         targets=without_modes,
         unnoted=True,
+        only=SAVED | FIXING,
     ),
     Fault(
         "dropout of nothing left on",
@@ -180,6 +179,7 @@ FAULTS = [
         Scope.ONE,
         targets=plain_linear,
         unnoted=True,
+        only=SAVED | FIXING | {"ONNX by dynamo"},
     ),
     Fault(
         "dropout in eval mode",
@@ -190,6 +190,7 @@ FAULTS = [
         Scope.ONE,
         targets=plain_linear,
         unnoted=True,
+        only=SAVED | FIXING | {"ONNX by dynamo"},
     ),
     Fault(
         "written in training mode",
