@@ -40,7 +40,13 @@ def _depends_on_mode(module: Any) -> bool:
         return module.num_layers > 1 and module.dropout > 0
     if isinstance(module, nn.MultiheadAttention):
         return module.dropout > 0
-    return isinstance(module, nn.RReLU)
+    return isinstance(module, nn.RReLU) or any(_rate(module, name) > 0 for name in ("rate", "dropout"))
+
+
+def _rate(module: nn.Module, name: str) -> float:
+    """With which probability one of the architectures' own modules drops in training mode: DropPath and Attention."""
+    rate = module.__dict__.get(name, 0.0)
+    return rate if isinstance(rate, float) else 0.0
 
 
 def norms_with_modes(net: nn.Module) -> list[str]:
