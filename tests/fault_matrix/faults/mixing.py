@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from fault_matrix.faults.places import Share, layers, put_behind
+from fault_matrix.faults.places import NOT_DYNAMO, Share, layers, put_behind
 from fault_matrix.values import Facet, Fault, Planting, Scope
 from run_time.more_nets import Centred, LargestOfBatch, Rank, Rolled
 from torch import nn
@@ -34,7 +34,7 @@ class RangeOfBatch(nn.Module):
     """Scales to [0, 1] between the smallest and the largest value of the whole batch."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        low, high = x.amin(), x.amax()
+        low, high = x.min(), x.max()
         return (x - low) / (high - low + 1e-6)
 
 
@@ -56,7 +56,7 @@ class RoundedInRangeOfBatch(nn.Module):
     """Rounds to 8 bits in the range of the whole batch, as dynamic quantization does."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        step = x.abs().amax() / 127 + 1e-9
+        step = x.abs().max() / 127 + 1e-9
         return (x / step).round() * step
 
 
@@ -104,7 +104,9 @@ _MIXERS: tuple[tuple[str, Callable[[], nn.Module], float], ...] = (
 )
 
 
-def _fault(name: str, module: Callable[[], nn.Module], share: float, severity: Severity | None, scope: Scope) -> Fault:
+def _fault(
+    name: str, module: Callable[[], nn.Module], share: float, severity: Severity | None, scope: Scope = Scope.ONE
+) -> Fault:
     return Fault(
         name,
         "BN301",
@@ -115,13 +117,15 @@ def _fault(name: str, module: Callable[[], nn.Module], share: float, severity: S
         targets=layers,
         needs=frozenset({Facet.FORWARD, Facet.RUNS}),
         measured=True,
+        whole=scope is Scope.ALL,  # rows that mixed already go in unequal everywhere behind, so the first is named
+        only=NOT_DYNAMO if module is LargestOfBatch else frozenset(),  # amax() without axes is not converted
     )
 
 
 FAULTS = [
-    *(_fault(name, module, share, Severity.ERROR, Scope.ONE) for name, module, share in _MIXERS),
+    *(_fault(name, module, share, Severity.ERROR) for name, module, share in _MIXERS),
     _fault("centred by the batch", Centred, STRONG, Severity.ERROR, Scope.ALL),
-    _fault("centred by each sample's own mean", CentredBySample, STRONG, None, Scope.ONE),
-    _fault("softmax over the features", AttendsToItself, STRONG, None, Scope.ONE),
-    _fault("the batch's mean, unused", ReadsBatchWithoutEffect, STRONG, None, Scope.ONE),
+    _fault("centred by each sample's own mean", CentredBySample, STRONG, None),
+    _fault("softmax over the features", AttendsToItself, STRONG, None),
+    _fault("the batch's mean, unused", ReadsBatchWithoutEffect, STRONG, None),
 ]

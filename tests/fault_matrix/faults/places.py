@@ -7,10 +7,12 @@ PyTorch's attention and encoder layers read the weights of their parts without c
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
+from fault_matrix.carriers import CARRIERS
 from fault_matrix.values import Inputs, Planting, Scope
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -19,6 +21,8 @@ from torch.nn.modules.conv import _ConvNd
 _CALLED = (_ConvNd, nn.Linear, _BatchNorm, nn.LayerNorm, nn.GroupNorm)
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 _READ_BY_OTHERS = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+
+NOT_DYNAMO = frozenset(CARRIERS) - {"ONNX by dynamo"}
 
 
 class Behind(nn.Module):
@@ -66,13 +70,12 @@ def put_behind(planting: Planting, make: Callable[[int], nn.Module]) -> None:
     taken that does.
     """
     shapes = _shapes(planting.net, planting.inputs)
-    reaching = [name for name in layers(planting.net) if name in shapes and _reaches(planting, name)]
     if planting.scope is Scope.ONE:
-        start = planting.layers[0]
-        later = [name for name in reaching if name >= start] + reaching
-        planting.layers = (later[0],)
+        names = layers(planting.net)
+        start = names.index(planting.layers[0])
+        planting.layers = tuple(itertools.islice(_reaching(planting, shapes, names[start:] + names[:start]), 1))
     else:
-        planting.layers = tuple(name for name in planting.layers if name in reaching)
+        planting.layers = tuple(_reaching(planting, shapes, planting.layers))
     for name in planting.layers:
         replace(planting.net, name, Behind(planting.net.get_submodule(name), make(shapes[name][1:].numel())).eval())
     planting.located = tuple(f"{name}.fault" for name in planting.layers)
@@ -94,9 +97,7 @@ def _put(holder: nn.Module, child: str, new: nn.Module) -> None:
 def _shapes(net: nn.Module, inputs: Inputs) -> dict[str, torch.Size]:
     """The shape of every layer's answer to one batch of eight."""
     shapes: dict[str, torch.Size] = {}
-    handles = [
-        net.get_submodule(name).register_forward_hook(_noting(shapes, name)) for name in layers(net)
-    ]
+    handles = [net.get_submodule(name).register_forward_hook(_noting(shapes, name)) for name in layers(net)]
     run(net, tuple(value[:8] for value in inputs))
     for handle in handles:
         handle.remove()
@@ -108,6 +109,10 @@ def _noting(shapes: dict[str, torch.Size], name: str) -> Callable[..., None]:
         shapes[name] = answer.shape
 
     return hook
+
+
+def _reaching(planting: Planting, shapes: dict[str, torch.Size], names: Iterable[str]) -> Iterator[str]:
+    return (name for name in names if name in shapes and _reaches(planting, name))
 
 
 def _reaches(planting: Planting, name: str) -> bool:
