@@ -1,0 +1,79 @@
+"""Which tests are asked whether a module is wrong: the nearest first, each further group only when the last passed."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+ROOT = TESTS.parent
+PACKAGE = ROOT / "bnaudit"
+_APART = re.compile(r"subprocess|worker_pool|ProcessPool|scripts_apart|jobs=2|runpytest")
+"""A new process imports the module as it stands on disk and never sees the mutant: such tests pass whatever it is."""
+_ELSEWHERE = {"mutation", "bench", "fault_matrix", "zoo", "reproduction", "reports", "policy", "terminal"}
+_STATIC = ("test_controls.py", "test_defects_in_carriers.py", "test_checkpoint_zoo.py")
+_RUN = ("run_time", "runners", "torch_session", "onnx_session")
+_COMPARED = ("test_compared_samples.py", "comparing", "folding")
+
+
+def modules() -> list[Path]:
+    """What is mutated."""
+    plugins = [*sorted((PACKAGE / "rules").glob("*.py")), *sorted((PACKAGE / "probes").glob("*.py"))]
+    return [*plugins, PACKAGE / "arithmetic.py"]
+
+
+def groups(module: Path) -> list[list[Path]]:
+    """The tests of a module in groups, the nearest first; none stands in two."""
+    asked: list[list[Path]] = []
+    for group in (_own(module), _of_the_kind(module), _broad(module)):
+        before = {test for earlier in asked for test in earlier}
+        fresh = [test for test in dict.fromkeys(group) if test not in before]
+        if fresh:
+            asked.append(fresh)
+    return asked
+
+
+def _own(module: Path) -> list[Path]:
+    if module.parent.name == "probes":
+        return sorted((TESTS / "probes").glob("test_*.py"))
+    if module.parent.name == "rules":
+        id = module.stem.split("_")[0]
+        own = f"test_{id}_*.py" if id.startswith("bn") else "test_registry.py"
+        return sorted((TESTS / "rules").glob(own))
+    return [TESTS / "test_arithmetic.py", TESTS / "test_worked_arithmetic.py"]
+
+
+def _of_the_kind(module: Path) -> list[Path]:
+    """What holds for all rules, and every test that names the rule."""
+    if module.parent.name != "rules":
+        return [test for test in _in_process() if module.stem in _text(test)]
+    contracts = sorted((TESTS / "rules").glob("test_contract*.py"))
+    id = module.stem.split("_")[0]
+    family = TESTS / "rules" / f"test_{id[:3]}_family.py"
+    named = [test for test in _in_process() if re.search(rf"\b{id}", _text(test), re.IGNORECASE)]
+    return [*contracts, *([family] if family.exists() else []), *named]
+
+
+def _broad(module: Path) -> list[Path]:
+    kind = module.stem[2:3] if module.parent.name == "rules" else ""
+    if module.parent.name == "probes" or kind in "345":
+        return _files(_RUN)
+    return _files(_COMPARED if kind == "6" else _STATIC)
+
+
+def _files(names: tuple[str, ...]) -> list[Path]:
+    found = [test for name in names for test in [TESTS / name, *sorted((TESTS / name).glob("test_*.py"))]]
+    return [test for test in found if test.suffix == ".py" and test in _in_process()]
+
+
+@cache
+def _in_process() -> tuple[Path, ...]:
+    """All test files that start no other process, but for those of parts that stand above the rules."""
+    found = [test for test in sorted(TESTS.rglob("test_*.py")) if not _ELSEWHERE & set(test.parts)]
+    return tuple(test for test in found if not _APART.search(_text(test)))
+
+
+@cache
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
