@@ -82,8 +82,8 @@ def exported_in_training_mode(case: Case) -> Iterator[Hit]:
 
 
 def _norm(part: Part, layer: NormLayer, mixes: bool | None) -> Iterator[Hit]:
-    if layer.tracks_statistics is False and not keeps_buffers(layer):
-        return
+    if layer.tracks_statistics is not None and not keeps_buffers(layer):
+        return  # With nothing stored no export would be another: BN101 and BN204 say so.
     if layer.kind in (NormKind.BATCH, NormKind.SYNC_BATCH):
         yield Hit(
             message=f"exported in training mode: it {norm_in_training(layer.kind)}",

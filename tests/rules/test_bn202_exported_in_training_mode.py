@@ -71,6 +71,14 @@ def test_a_norm_without_statistics_is_left_to_bn204() -> None:
     assert not hits(RULE, part([layer], carrier=Carrier.PROGRAM))
 
 
+def test_a_script_whose_statistics_are_gone_is_left_to_bn101() -> None:
+    """torch.jit.script writes the mode of a norm that lost its buffers as a constant, whatever mode it was in."""
+    layer = batch_norm(graph_training=True, tracks_statistics=True, **WITHOUT_STATISTICS)
+    given = part([layer], carrier=Carrier.SCRIPT)
+    assert hits(RULE, given) == []
+    assert [hit.layer for hit in hits("bn101_missing_running_buffers", given)] == [layer.name]
+
+
 def test_dropout_with_p_0_is_silent_and_with_unknown_p_of_medium_confidence() -> None:
     assert not hits(RULE, part([], carrier=Carrier.GRAPH, mode_dependent=(dropout(probability=0.0),)))
     (hit,) = hits(RULE, part([], carrier=Carrier.GRAPH, mode_dependent=(dropout(probability=None),)))
