@@ -1,8 +1,10 @@
 # make demo    install into .venv, audit the sample models and gate some
 # make test    install what is needed and run all tests
+# make zoo     audit the architectures of torchvision and timm (an hour; OPTIONS="--limit 50" for less)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+ZOO := .bench/zoo-venv
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
 
 .PHONY: demo test check faults bench samples new-rule format clean
@@ -31,6 +33,9 @@ bench: $(VENV)/.dev
 	$(BIN)/python tests/bench/watching.py
 	$(BIN)/python tests/bench/triage.py
 
+zoo: $(ZOO)/.installed
+	PYTHONPATH=tests $(ZOO)/bin/python -m zoo $(OPTIONS)
+
 samples: $(VENV)/.dev
 	$(BIN)/python sample_models/make.py
 
@@ -54,3 +59,10 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml .ci/constraints.txt
 $(VENV)/.dev: $(BIN)/python pyproject.toml .ci/constraints.txt
 	$(PIP) --editable '.[dev]'
 	touch $@ $(VENV)/.installed
+
+$(ZOO)/.installed: pyproject.toml tests/zoo/constraints.txt
+	$(PYTHON) -m venv $(ZOO)
+	$(ZOO)/bin/python -m pip install --quiet --disable-pip-version-check --constraint tests/zoo/constraints.txt \
+	    --editable . torch torchvision timm onnxscript psutil \
+	    || { echo "make zoo needs torch, torchvision and timm as in tests/zoo/constraints.txt; they cannot be installed here" >&2; exit 1; }
+	touch $@

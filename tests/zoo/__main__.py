@@ -1,0 +1,161 @@
+"""Audits the architectures of torchvision and timm: nothing may crash, be cried over wrongly, or be missed.
+
+    make zoo                                 all of them, as state dicts, and a sample of 60 in every carrier
+    make zoo OPTIONS="--only timm/resnet*"   some of them
+    make zoo OPTIONS=--again                 go on, and do again what was found to be wrong
+    make zoo OPTIONS=--fresh                 from the start; without it a run that was stopped goes on
+
+Each architecture is built with random weights and without downloading, and audited three times as a state dict:
+fresh, trained (see moving.py for what stands for training), and trained with one fault planted by chance (faults.py).
+The sample is also audited live, as TorchScript, .pt2 and ONNX, run where it can be run, and with a fault in each.
+Exit code 1: a false alarm at warning or above, a crash, a batch norm that was not listed, or a fault that was not
+found by its rule at its layers. What could not be audited is listed with its reason. Results: .bench/zoo.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from fnmatch import fnmatchcase
+from importlib.metadata import version
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from zoo import architectures
+from zoo.record_file import RecordFile
+from zoo.sample import choose
+from zoo.tasks import Piece
+from zoo.totals import Totals, exceptions, rules_planted, shames, total
+from zoo.workers import run
+
+BENCH = Path(".bench")
+LIBRARIES = ("bnaudit", "torch", "torchvision", "timm", "onnx", "onnxruntime", "onnxscript", "safetensors", "numpy")
+CARRIERS = ("live", "torchscript", "pt2", "onnx")
+NAMES_SHOWN = 6
+PROGRESS_EVERY = 30.0
+"""Seconds between lines of progress."""
+
+
+def main() -> int:
+    options = _options()
+    key = {"seed": options.seed, "torch": version("torch"), "timm": version("timm")}
+    file = RecordFile(BENCH / "zoo-records.jsonl", key, options.fresh)
+    if options.again:
+        file.forget(lambda record: bool(shames([record])))
+    wanted = [name for name in architectures.names() if fnmatchcase(name, options.only)]
+    Random(options.seed).shuffle(wanted)  # so that the first so many, and the time that is left, stand for all
+    wanted = wanted[: options.limit]
+    start = time.monotonic()
+    _do(file, [_piece(name, "state-dict", options.seed) for name in wanted], options)
+    built = [file.records[name, "state-dict"] for name in wanted]
+    sample = choose([r for r in built if "trained" in r.get("artifacts", {})], options.sample, options.seed)
+    _do(file, [_sampled(file, name, carrier, options.seed) for name in sample for carrier in CARRIERS], options)
+    records = built + [file.records[name, carrier] for name in sample for carrier in CARRIERS]
+    totals = _print(records, time.monotonic() - start)
+    _write(records, totals, options)
+    return 1 if totals.failed else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="*", help="shell pattern of names: 'timm/resnet*'")
+    parser.add_argument("--limit", type=int, help="so many of them, by chance")
+    parser.add_argument("--sample", type=int, default=60, help="how many in every carrier (60)")
+    parser.add_argument("--jobs", type=int, default=2, help="worker processes (2)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--again", action="store_true", help="do again what gave a false alarm, a crash or a miss")
+    parser.add_argument("--fresh", action="store_true", help="forget the results so far")
+    return parser.parse_args()
+
+
+def _piece(name: str, task: str, seed: int) -> Piece:
+    return {"name": name, "task": task, "seed": seed}
+
+
+def _sampled(file: RecordFile, name: str, carrier: str, seed: int) -> Piece:
+    return {**_piece(name, carrier, seed), "least": file.records[name, "state-dict"].get("size", 0)}
+
+
+def _do(file: RecordFile, pieces: list[Piece], options: argparse.Namespace) -> None:
+    open_pieces = [piece for piece in pieces if (piece["name"], piece["task"]) not in file.records]
+    if not open_pieces:
+        return
+    progress = Progress(len(open_pieces))
+
+    def finished(piece: Piece, record: dict[str, Any]) -> None:
+        file.add(piece["name"], piece["task"], record)
+        for line in shames([file.records[piece["name"], piece["task"]]]):
+            print(f"  ! {line[:300]}", flush=True)
+        progress.one_more(f"{piece['name']} ({piece['task']})")
+
+    scratch = BENCH / "zoo-scratch"
+    scratch.mkdir(parents=True, exist_ok=True)
+    run(open_pieces, options.jobs, str(scratch), str(BENCH / "zoo-worker.log"), finished)
+
+
+class Progress:
+    """A line now and then."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.done = count, 0
+        self.start = self.last = time.monotonic()
+
+    def one_more(self, label: str) -> None:
+        """Count one, and say so when the last line is long ago."""
+        self.done += 1
+        now = time.monotonic()
+        if now - self.last >= PROGRESS_EVERY or self.done == self.count:
+            left = (now - self.start) / self.done * (self.count - self.done)
+            print(f"{self.done:>5} of {self.count}, about {left / 60:.0f} min left: {label}", flush=True)
+            self.last = now
+
+
+def _print(records: list[dict[str, Any]], seconds: float) -> Totals:
+    totals = total(records)
+    print(f"\n{'':<22}{'audited':>9}{'artifacts':>11}{'layers':>9}{'alarms':>8}{'crashes':>9}{'planted':>9}{'found':>7}"
+          f"{'located':>9}")  # fmt: skip
+    for task in ("state-dict", *CARRIERS):
+        _row(task, total(records, {task}))
+    _row("all", totals)
+    median, decile, largest = total(records, {"state-dict"}).seconds
+    print(f"\n{totals.audited} of {totals.architectures} architectures audited in {seconds / 60:.0f} min")
+    times = f"median {median * 1e3:.1f} ms, p90 {decile * 1e3:.1f} ms, max {largest * 1e3:.0f} ms"
+    print(f"one audit of a state dict: {times}")
+    print("\nfaults planted, found, located")
+    for rule, counts in rules_planted(records).items():
+        print(f"  {rule} {counts[0]:>5} {counts[1]:>5} {counts[2]:>5}")
+    for title, entries in exceptions(records).items():
+        shown = ", ".join(entries[:NAMES_SHOWN]) + (", …" if len(entries) > NAMES_SHOWN else "")
+        print(f"\n{len(entries)} × {title}\n  {shown}")
+    told = shames(records)
+    print(f"\n{len(told)} false alarms, crashes, unseen layers and misses" + (":" if told else ""))
+    for line in told:
+        print(f"  {line}")
+    return totals
+
+
+def _row(label: str, t: Totals) -> None:
+    print(f"{label:<22}{t.audited:>9}{t.artifacts:>11}{t.layers:>9}{t.false_alarms:>8}{t.crashes:>9}{t.planted:>9}"
+          f"{t.found:>7}{t.located:>9}")  # fmt: skip
+
+
+def _write(records: list[dict[str, Any]], totals: Totals, options: argparse.Namespace) -> None:
+    content = {
+        "options": vars(options),
+        "versions": {name: version(name) for name in LIBRARIES} | {"python": platform.python_version()},
+        "machine": {"system": platform.platform(), "processor": platform.machine()},
+        "totals": totals._asdict(),
+        "rules": rules_planted(records),
+        "exceptions": exceptions(records),
+        "shames": shames(records),
+        "records": records,
+    }
+    (BENCH / "zoo.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""One architecture of the sample in one carrier: trained, run where it can be run, and with a fault."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import torch
+from torch import nn
+from zoo import architectures
+from zoo.inputs import batch
+from zoo.judging import Heard, false_alarms, hear, loud, outcome
+from zoo.mode_faults import CONSEQUENCES, plant
+from zoo.moving import NoForwardError, move, tracking
+from zoo.writing import WAYS, NotWrittenError, write
+
+from bnaudit import audit
+
+SAMPLES = 16
+"""Of a training batch, and of the batch that the audit runs: drawn alike, so that the statistics fit the inputs."""
+BATCHES = 8
+"""Batches that are averaged, for statistics that are as good as those of a trained net."""
+EXAMPLE = 4
+"""Samples that tracers and exporters are shown."""
+BUDGET = 15.0
+"""Seconds after which an audit begins no further forward."""
+SMALLEST = 64
+
+
+def examine(piece: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """What came of it, in plain values; `not_written` where torch has no way to write the net in this carrier."""
+    name, carrier, seed = piece["name"], piece["task"], piece["seed"]
+    kind = architectures.kind(name)
+    net = architectures.build(name, seed)
+    random = Random(f"{seed}:{name}:{carrier}")
+    record: dict[str, Any] = {"artifacts": {}}
+    try:
+        size = move(net, kind, seed, SAMPLES, BATCHES, piece["least"]) or _smallest(net, kind, seed)
+    except NoForwardError as error:
+        return {**record, "unmoved": str(error)}
+    net.eval()
+    never_ran = {key for key, norm in tracking(net) if not int(norm.num_batches_tracked or 0)}
+    inputs = batch(net, kind, size, SAMPLES, torch.Generator().manual_seed(seed + 1))
+    run = _Run(carrier, kind, size, inputs, folder, _ways(carrier, random))
+    try:
+        before = run.audited(net, record, "trained")
+        alarms = false_alarms(before.findings, never_ran)
+        record["artifacts"]["trained"]["false_alarms"] = alarms
+        planted = plant(net, carrier, random)
+        if planted is None:
+            return record
+        heard = run.audited(net, record, "faulty", static=not (planted.of_mode and carrier == "live"))
+    except NotWrittenError as error:
+        return {**record, "not_written": str(error)}
+    found, located, beside = outcome(planted.planted, heard.findings, before.findings)
+    if planted.of_mode:
+        beside = [each for each in beside if not each["rule"].startswith(CONSEQUENCES)]
+    record["artifacts"]["faulty"] |= {
+        "planted": planted.planted.fault,
+        "rule": planted.planted.rule,
+        "where": list(planted.planted.layers[:3]),
+        "found": found,
+        "located": located,
+        "false_alarms": beside,
+        "heard": [] if found and located else heard.findings[:10],
+    }
+    return record
+
+
+def _ways(carrier: str, random: Random) -> list[str]:
+    """The ways to write it, one of them first by chance: both stand in the sample."""
+    ways = list(WAYS[carrier][1]) if carrier in WAYS else []
+    if carrier != "pt2":
+        random.shuffle(ways)
+    return ways
+
+
+def _smallest(net: nn.Module, kind: str, seed: int) -> int:
+    """The smallest side that a net without tracked statistics takes in eval mode. Raises NoForwardError."""
+    from zoo.inputs import shrink, sizes
+
+    why = ""
+    net.eval()
+    for size in sizes(net, kind):
+        shrink(net, size)
+        try:
+            with torch.no_grad():
+                net(*batch(net, kind, size, 2, torch.Generator().manual_seed(seed)))
+            return size
+        except Exception as error:  # whatever a net raises at a size that it is not made for
+            why = f"{type(error).__name__}: {error}"
+    raise NoForwardError(" ".join(why.split())[:300])
+
+
+class _Run:
+    """Audits a net in one carrier; files are deleted at once."""
+
+    def __init__(
+        self, carrier: str, kind: str, size: int, inputs: tuple[Any, ...], folder: Path, ways: list[str]
+    ) -> None:
+        self.carrier, self.kind, self.size, self.inputs = carrier, kind, size, inputs
+        self.folder, self.ways = folder, ways
+
+    def audited(self, net: nn.Module, record: dict[str, Any], label: str, static: bool = False) -> Heard:
+        """What the audit says. Raises NotWrittenError."""
+        given = {"inputs": self.inputs[0] if len(self.inputs) == 1 else self.inputs}
+        if self.carrier == "live":
+            return self._timed(net, record, label, given)
+        example = tuple(self._few(argument) for argument in self.inputs)
+        path, way = write(self.carrier, net, example, self.folder, self.ways)
+        self.ways = [way]  # the fault is planted in what was audited without it
+        record["way"] = way
+        try:
+            return self._timed(path, record, label, {"static": True} if static else {**given, "run": True})
+        finally:
+            path.unlink()
+
+    @staticmethod
+    def _few(argument: Any) -> Any:
+        return argument[:EXAMPLE]
+
+    def _timed(self, subject: Any, record: dict[str, Any], label: str, options: dict[str, Any]) -> Heard:
+        if "inputs" in options:
+            options["budget"] = BUDGET
+        start = time.perf_counter()
+        report = audit(subject, **options)
+        seconds = time.perf_counter() - start
+        heard = hear(report)
+        artifact = {"seconds": seconds, "layers": len(heard.layers), "crash": heard.crash}
+        measured = [each.measured for each in report.audits]
+        artifact["forwards"] = sum(each.forwards for each in measured if each is not None)
+        artifact["not_run"] = "; ".join(each.not_run for each in report.audits)[:300]
+        artifact["verdicts"] = {v.question.value: v.outcome.value for each in report.audits for v in each.verdicts}
+        artifact["told_rightly"] = len(loud(heard.findings))
+        record["artifacts"][label] = artifact
+        return heard
