@@ -5,7 +5,7 @@ from __future__ import annotations
 from bnaudit.description import NormKind
 from bnaudit.parting.side import Ran
 
-_OPERATORLESS = (NormKind.FROZEN_BATCH, NormKind.UNKNOWN)
+_OPERATORLESS = (NormKind.FROZEN_BATCH, NormKind.RMS, NormKind.UNKNOWN)
 """Plain arithmetic, or not known to be a norm: that no operator was seen says nothing."""
 
 

@@ -14,6 +14,8 @@ from bnaudit.session import NormCall, RandomCall, StateChange
 
 _WITHOUT_MODE = (NormKind.LAYER, NormKind.GROUP, NormKind.RMS)
 """They use their input in every mode; that they mix samples is no matter of eval()."""
+_OPERATORLESS = (NormKind.FROZEN_BATCH, NormKind.RMS)
+"""Plain arithmetic where they run (TorchScript takes `aten::rms_norm` apart), and without modes."""
 _OBSERVERS = ("Observer", "FakeQuant")
 
 
@@ -86,7 +88,7 @@ def _answer(
     if mixing or drops or learning:
         return Outcome.FAILED, _found(len(mixing), len(drops), len(learning)), ""
     layers, calls = experiment.session.part.layers, experiment.base.norm_calls
-    unseen = [layer for layer in layers if layer.kind is not NormKind.FROZEN_BATCH]  # plain arithmetic, and no mode
+    unseen = [layer for layer in layers if layer.kind not in _OPERATORLESS]
     if unseen and not calls:
         return Outcome.NOT_CHECKED, f"no norm operator was seen, though {len(unseen)} norm layers exist", ""
     if any(norm.mixes is None and not norm.by_configuration for norm in norms):

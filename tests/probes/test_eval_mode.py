@@ -87,3 +87,14 @@ def test_frozen_norms_are_arithmetic_and_no_operator_is_missed(tmp_path: Path) -
         (verdict,) = (one for one in audited.verdicts if one.question is Question.EVAL_MODE)
         assert len(audited.description.parts[0].layers) == 1
         assert verdict.outcome is Outcome.PASSED, verdict.reason
+
+
+@pytest.mark.parametrize("norm", [nn.RMSNorm, nn.LayerNorm])
+def test_norms_that_torchscript_takes_apart_have_no_mode_to_miss(norm: type[nn.Module], tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Linear(5, 4), norm(4)).eval()
+    torch.jit.save(torch.jit.script(net), tmp_path / "rms.pt")
+    inputs = torch.randn(24, 5, generator=torch.Generator().manual_seed(0))
+    (audited,) = bnaudit.audit(str(tmp_path / "rms.pt"), inputs=inputs, run=True).audits
+    (verdict,) = (one for one in audited.verdicts if one.question is Question.EVAL_MODE)
+    assert len(audited.description.parts[0].layers) == 1
+    assert verdict.outcome is Outcome.PASSED, verdict.reason

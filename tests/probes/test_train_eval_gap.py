@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_runs import FakeFeed, Net, measured, perfect
+from fake_runs import FakeFeed, Net, experiment, measured, perfect
 
+from bnaudit.description import Carrier, Part
 from bnaudit.gap_limits import moved
 from bnaudit.measurement import Answer, Gap, LayerStatistics, NormSize, ReusedNorm
 from bnaudit.results import Outcome
@@ -87,6 +88,19 @@ def test_a_model_without_a_training_form_is_not_checked() -> None:
 
 def test_without_norms_there_is_no_gap() -> None:
     assert split(norms=False)[2].outcome is Outcome.PASSED
+
+
+def test_what_was_folded_cannot_show_its_gap() -> None:
+    from bnaudit.probes.train_eval_gap import PROBE
+
+    given = experiment(norms=False)
+    given.session.part = Part(name="", carrier=Carrier.GRAPH, folded="2 of 2 convolutions carry a bias")
+    *_, answer = PROBE.measure(given)
+    assert isinstance(answer, Answer) and answer.outcome is Outcome.NOT_CHECKED
+    assert (answer.reason, answer.needs) == (
+        "folded: its batch norms have no training mode left",
+        "the model before it was folded",
+    )
 
 
 def test_a_model_that_uses_the_batch_in_eval_is_not_judged() -> None:

@@ -142,7 +142,7 @@ GAP = ("train-eval-gap",)
 CONTROLS = [
     Control("small", partial(fitted, build_small), EVERYWHERE),
     Control("residual", partial(fitted, build), ALL),
-    Control("folded", _compiled_away, ("live", "scripted", "onnx")),
+    Control("folded", _compiled_away, ("live", "scripted", "onnx"), open=("buffers", *GAP)),
     Control("without norms", partial(fitted, more.WithoutNorms), EVERYWHERE),
     Control("group norm", partial(fitted, build_group_norm), ALL),
     Control("weight standardization", partial(fitted, nets.build_standardized), EVERYWHERE),

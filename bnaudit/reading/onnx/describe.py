@@ -86,7 +86,7 @@ def _part(analysis: Analysis, tensors: list[OnnxTensor]) -> Part:
         ),
         inputs=_inputs(analysis.main.body),
         operators=len(analysis.sites),
-        folded="" if layers else folded(analysis.sites, analysis.main.model.producer),
+        folded=folded(analysis.sites, layers, analysis.main.model.producer),
     )
 
 

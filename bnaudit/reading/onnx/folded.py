@@ -1,9 +1,11 @@
-"""Whether norms were folded into the convolutions of a graph that has none left, and what supports it."""
+"""Whether batch norms were folded into the convolutions of a graph that has none left, and what supports it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+from bnaudit.description import NormLayer
 from bnaudit.reading.onnx.scope import Site
 
 _BIAS = {
@@ -18,17 +20,23 @@ _SHARE = 0.8
 _MADE_BY_EXPORTER = re.compile(r"onnx::Conv(?:Transpose)?_\d+")
 
 
-def folded(sites: list[Site], producer: str | None) -> str:
-    """The evidence as a sentence, "" when the convolutions do not look like it."""
+def folded(sites: list[Site], layers: Sequence[NormLayer], producer: str | None) -> str:
+    """The evidence as a sentence, "" when the convolutions do not look like it.
+
+    A bias that an exporter made proves it, be it one and beside norms of other kinds. Without such a name only many
+    convolutions with a bias speak for it, and only where there is no norm at all.
+    """
     convolutions = [site for site in sites if site.operator in _BIAS]
     biases = [(site, site.input(_BIAS[site.operator])) for site in convolutions]
     with_bias = [(site, bias) for site, bias in biases if bias is not None]
-    if len(convolutions) < _FEWEST or len(with_bias) < _SHARE * len(convolutions):
-        return ""
     made = sum(1 for site, bias in with_bias if bias is not None and _is_made(site, bias.name))
+    many = not layers and len(convolutions) >= _FEWEST and len(with_bias) >= _SHARE * len(convolutions)
+    if any(layer.kind.is_batch for layer in layers) or not (made or many):
+        return ""
     names = f", {made} of them under names that an exporter gives to folded weights" if made else ""
     return (
-        f"{len(with_bias)} of {len(convolutions)} convolutions carry a bias{names} and no norm node is left"
+        f"{len(with_bias)} of {len(convolutions)} convolutions carry a bias{names} and no "
+        f"{'batch norm' if layers else 'norm node'} is left"
         f"{f'; producer {producer}' if producer else ''}"
     )
 

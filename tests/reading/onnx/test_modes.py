@@ -193,6 +193,24 @@ def test_few_biases_or_few_convolutions_are_no_evidence(count: int, biased: int,
     assert part_of(model(nodes, arrays), tmp_path).folded == ""
 
 
+@pytest.mark.parametrize("bias", ["onnx::Conv_{}", "c{}.weight_bias"])
+def test_one_bias_that_an_exporter_made_is_evidence_beside_a_norm_of_another_kind(bias: str, tmp_path: Path) -> None:
+    nodes, arrays = convolutions(2, 1, bias)
+    nodes.append(node("LayerNormalization", ["h1", "gamma", "beta"]))
+    part = part_of(model(nodes, {**arrays, "gamma": GAMMA, "beta": BETA}), tmp_path)
+    assert len(part.layers) == 1
+    assert part.folded == (
+        "1 of 2 convolutions carry a bias, 1 of them under names that an exporter gives to folded weights and "
+        "no batch norm is left; producer builder"
+    )
+
+
+def test_biases_beside_a_norm_of_another_kind_are_no_evidence_by_themselves(tmp_path: Path) -> None:
+    nodes, arrays = convolutions(5, 5)
+    nodes.append(node("LayerNormalization", ["h4", "gamma", "beta"]))
+    assert part_of(model(nodes, {**arrays, "gamma": GAMMA, "beta": BETA}), tmp_path).folded == ""
+
+
 def test_a_graph_with_norms_is_not_folded(tmp_path: Path) -> None:
     nodes, arrays = convolutions(5, 5)
     nodes.append(node("BatchNormalization", ["h4", *PARAMETERS]))
