@@ -2,27 +2,146 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from fault_matrix.faults.saved_state import MEASURED, STATES
 from fault_matrix.values import Facet, Fault, Planting, Scope
 
 from bnaudit.results import Question, Severity
 
+STATISTICS = frozenset({Facet.STATISTICS})
+Plant = Callable[[Planting], None]
 
-def nan_in_the_variance(planting: Planting) -> None:
-    """A loss that overflowed once."""
+
+def in_the_variance(value: float) -> Plant:
+    """A loss that overflowed once; a converter that subtracted an epsilon."""
+
+    def plant(planting: Planting) -> None:
+        for norm in planting.modules:
+            norm.running_var[planting.channels(norm)] = value
+
+    return plant
+
+
+def in_the_mean(value: float) -> Plant:
+    """One batch with a value that is not finite."""
+
+    def plant(planting: Planting) -> None:
+        for norm in planting.modules:
+            norm.running_mean[planting.channels(norm)] = value
+
+    return plant
+
+
+def at_epsilon(factor: float) -> Plant:
+    """A variance of so many epsilons of 1e-5."""
+
+    def plant(planting: Planting) -> None:
+        for norm in planting.modules:
+            norm.eps = 1e-5
+            norm.running_var[planting.channels(norm)] = factor * 1e-5
+
+    return plant
+
+
+def at_the_usual_largest_epsilon(planting: Planting) -> None:
+    """-0.001 is below every usual epsilon, so that no file need say which one holds."""
     for norm in planting.modules:
-        norm.running_var[planting.channels(norm)] = float("nan")
+        norm.eps = 1e-5
+        norm.running_var[planting.channels(norm)] = -1.001e-3
 
 
-FAULTS = [
+def swapped(planting: Planting) -> None:
+    """Mean and variance in each other's place; one mean is clearly negative."""
+    for norm in planting.modules:
+        norm.running_mean[0] = -0.5
+        mean = norm.running_mean.clone()
+        norm.running_mean.copy_(norm.running_var)
+        norm.running_var.copy_(mean)
+
+
+def cancelled(planting: Planting) -> None:
+    """E[x²] - E[x]² in float32, where the mean is 1000 and the deviation 0.1."""
+    for norm in planting.modules:
+        channels = planting.channels(norm)
+        norm.running_mean[channels] = 1000.0
+        norm.running_var[channels] = -0.0625
+
+
+def zero_with_epsilon_zero(planting: Planting) -> None:
+    """A dead channel, and no epsilon to divide by."""
+    for norm in planting.modules:
+        norm.eps = 0.0
+        norm.running_var[planting.channels(norm)] = 0.0
+
+
+_EVERYWHERE = (Scope.ALL, Scope.ONE, Scope.CHANNEL)
+_NON_FINITE = [
+    *(
+        Fault(name, "BN106", plant, Severity.ERROR, Question.BUFFERS, scope, needs=STATISTICS, also=MEASURED)
+        for name, plant, scopes in (
+            ("NaN in the variance", in_the_variance(float("nan")), _EVERYWHERE),
+            ("NaN in the mean", in_the_mean(float("nan")), _EVERYWHERE),
+            ("inf in the variance", in_the_variance(float("inf")), (Scope.ONE, Scope.CHANNEL)),
+            ("-inf in the mean", in_the_mean(float("-inf")), (Scope.CHANNEL,)),
+        )
+        for scope in scopes
+    ),
+    Fault("3e38 in the variance", "BN106", in_the_variance(3e38), None, also=MEASURED, unnoted=True),
+]
+_NEGATIVE = [
+    *(
+        Fault(name, "BN107", plant, Severity.ERROR, Question.BUFFERS, scope, needs=STATISTICS, also=MEASURED)
+        for name, plant, scopes in (
+            ("variance of -0.5", in_the_variance(-0.5), _EVERYWHERE),
+            ("variance of -0.001001", at_the_usual_largest_epsilon, (Scope.CHANNEL,)),
+            ("mean and variance swapped", swapped, (Scope.ALL, Scope.ONE)),
+            ("variance cancelled", cancelled, (Scope.CHANNEL,)),
+        )
+        for scope in scopes
+    ),
+    *(
+        Fault(
+            "variance of -1.001 epsilon",
+            "BN107",
+            at_epsilon(-1.001),
+            Severity.ERROR,
+            Question.BUFFERS,
+            scope,
+            needs=STATISTICS,
+            also=MEASURED,
+            severity_in=dict.fromkeys(STATES, Severity.WARNING),  # epsilon is not in it: medium confidence
+        )
+        for scope in _EVERYWHERE
+    ),
+    *(
+        Fault(name, "BN107", plant, Severity.WARNING, Question.BUFFERS, scope, needs=STATISTICS, also=MEASURED)
+        for name, plant in (
+            ("variance of -0.9 epsilon", at_epsilon(-0.9)),
+            ("variance of -1e-12", in_the_variance(-1e-12)),
+        )
+        for scope in (Scope.ONE, Scope.CHANNEL)
+    ),
     Fault(
-        "NaN in the variance",
-        "BN106",
-        nan_in_the_variance,
+        "variance 0 with epsilon 0",
+        "BN107",
+        zero_with_epsilon_zero,
         Severity.ERROR,
         Question.BUFFERS,
-        scope,
-        needs=frozenset({Facet.STATISTICS}),
-        also=("BN403", "BN404"),
-    )
-    for scope in (Scope.ALL, Scope.ONE, Scope.CHANNEL)
+        Scope.CHANNEL,
+        needs=STATISTICS | {Facet.EPSILON},
+        # An epsilon of 0 is aloud for itself.
+        also=(*MEASURED, "BN209"),
+        # A state dict holds a dead channel, which is healthy: epsilon is a matter of the code.
+        gone=dict.fromkeys(STATES, "a variance of 0 is a dead channel, and epsilon is in the code"),
+    ),
+    *(
+        Fault(name, "BN107", plant, None, scope=scope, also=MEASURED, unnoted=True)
+        for name, plant, scope in (
+            ("variance of 0", in_the_variance(0.0), Scope.CHANNEL),
+            ("variance of -0.0", in_the_variance(-0.0), Scope.CHANNEL),
+            ("variance of 1e-12", in_the_variance(1e-12), Scope.ONE),
+        )
+    ),
 ]
+FAULTS = [*_NON_FINITE, *_NEGATIVE]
