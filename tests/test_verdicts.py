@@ -247,3 +247,9 @@ def test_a_question_of_which_a_rule_could_not_be_checked_does_not_pass(begun: bo
     assert found[Question.EVAL_MODE].reason == "BN302, BN306 not checked: the budget of 1 s was spent"
     assert found[Question.EVAL_MODE].needs == "more time"
     assert found[Question.FROZEN].outcome is Outcome.PASSED
+
+
+def test_statistics_that_were_folded_away_are_not_called_complete() -> None:
+    folded = decide(part([], carrier=Carrier.GRAPH, folded="6 of 6 convolutions carry a bias"))
+    assert folded[Question.BUFFERS] is Outcome.NOT_CHECKED
+    assert decide(part([], carrier=Carrier.GRAPH))[Question.BUFFERS] is Outcome.PASSED
