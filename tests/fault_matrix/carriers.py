@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +160,8 @@ CARRIERS = {
 """Name → carrier. Only the folding exporter loses the norms themselves, where they follow a convolution."""
 
 
-def survives(path: Path, layer: str) -> bool:
-    """Whether the graph still has a norm with this layer's statistics, asked of onnx itself."""
+def survivors(path: Path, layers: Iterable[str]) -> list[str]:
+    """The norm layers whose tensors are still in the graph, asked of onnx itself."""
     graph = onnx.load(path, load_external_data=False).graph
-    return any(name.startswith(f"{layer}.running_") for node in graph.node for name in node.input)
+    read = [name for node in graph.node for name in node.input]
+    return [layer for layer in layers if any(name.startswith(f"{layer}.") for name in read)]

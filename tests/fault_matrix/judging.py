@@ -12,9 +12,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from fault_matrix.carriers import CARRIERS, survives
+from fault_matrix.carriers import CARRIERS, survivors
 from fault_matrix.registry import ARCHITECTURES, FAULTS
-from fault_matrix.values import Architecture, Carrier, Cell, Expectation, Facet, Fault, Outcome, Planting, Scope
+from fault_matrix.values import (
+    Architecture,
+    Carrier,
+    Cell,
+    Expectation,
+    Facet,
+    Fault,
+    Outcome,
+    Planting,
+    Scope,
+    tracked,
+)
 from run_time.subjects_of_runs import stands_at
 from torch import nn
 
@@ -92,8 +103,9 @@ def _expected(fault: Fault | None, planted: Planting, subject: Any) -> Expectati
         return Expectation.GONE
     needs = set(fault.needs)
     if carrier.name == "ONNX, folded" and Facet.STATISTICS in needs and planted.layers:
-        if not all(survives(subject, layer) for layer in planted.layers):
-            return Expectation.GONE
+        left = survivors(subject, {*tracked(planted.net), *planted.layers})
+        if not set(planted.layers) <= set(left):
+            return Expectation.GONE if left else Expectation.UNSEEN
         needs -= {Facet.STATISTICS, Facet.NAMES}
     return Expectation.FOUND if carrier.holds(*needs) else Expectation.UNSEEN
 
