@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from bnaudit.layer_names import module_of_node
 from bnaudit.reading.onnx.scope import Site
 
 _SUFFIX = re.compile(
@@ -59,17 +60,12 @@ def noted_module(site: Site) -> str:
     """The module that PyTorch's exporters note beside a node, "" where they do not.
 
     The dynamo exporter keeps `name_scopes` in the metadata, the last entry being the node's own; the TorchScript
-    exporter names nodes `/layer1/layer1.0/bn1/BatchNormalization`, where a container's child repeats the container.
+    exporter writes the module into the node's name.
     """
     scopes = _QUOTED.findall(site.node.metadata("pkg.torch.onnx.name_scopes"))
     if len(scopes) > 1:
         return str(scopes[-2])
-    if not site.node.name.startswith("/"):
-        return ""
-    path = ""
-    for step in site.node.name.split("/")[1:-1]:
-        path = step if not path or step.startswith(f"{path}.") else f"{path}.{step}"
-    return path
+    return module_of_node(site.node.name)
 
 
 def _common_stem(names: Sequence[str]) -> str:
