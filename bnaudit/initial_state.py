@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from bnaudit.arithmetic import PYTORCH_MOMENTUM
 from bnaudit.description import CUMULATIVE, NormKind, NormLayer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 LEARNS_STATISTICS = (NormKind.BATCH, NormKind.SYNC_BATCH)
 """The batch norms that update statistics and count the updates; frozen ones do neither."""
 _DRAWN_WITHIN = 0.1
 """Of 1: five standard deviations of N(1, 0.02)."""
+_FEWEST_DRAWN = 8
+"""Layers."""
+_STANDARD_ERRORS = 5.0
+_QUARTILE = 0.6745
+"""Standard deviations from the centre within which half of a normal distribution lies."""
 
 
 def is_virgin(layer: NormLayer) -> bool:
@@ -69,4 +79,39 @@ def was_trained(layer: NormLayer) -> bool:
 
 def is_fresh(layers: Iterable[NormLayer]) -> bool:
     """Whether all of these batch norms are as they were built: a model that was never trained."""
-    return all(is_virgin(layer) and not was_trained(layer) for layer in layers)
+    layers = list(layers)
+    if not all(is_virgin(layer) and not updates(layer) for layer in layers):
+        return False
+    return all(has_initial_affine(layer) for layer in layers) or has_drawn_affines(layers)
+
+
+def has_drawn_affines(layers: Sequence[NormLayer]) -> bool:
+    """Whether the weights of all these layers look drawn from one normal distribution, and the biases from another.
+
+    RepVGG draws both (N(0.1, 0.1) and N(0, 0.1) in timm 1.0). Training moves each layer by its own amount: means that
+    differ by more than 5 standard errors, spreads that differ by more, or values that lie otherwise than a normal
+    distribution's say that it was not an initialiser. Never of few layers, where chance hides such differences, nor
+    where a counter is missing or has counted.
+    """
+    if len(layers) < _FEWEST_DRAWN or any(updates(layer) != 0 for layer in layers):
+        return False
+    affines = [[layer.gamma for layer in layers], [layer.beta for layer in layers]]
+    arrays = [[array for array in alike if array is not None and array.size] for alike in affines]
+    return all(len(alike) == len(layers) and _is_one_normal(alike) for alike in arrays)
+
+
+def _is_one_normal(arrays: list[NDArray[np.float64]]) -> bool:
+    import numpy as np
+
+    pooled = np.concatenate(arrays)
+    center, spread = float(pooled.mean()), float(pooled.std())
+    if not (math.isfinite(center) and 0.0 < spread < math.inf):
+        return False
+    for array in arrays:
+        errors = _STANDARD_ERRORS / math.sqrt(array.size)
+        if abs(float(array.mean()) - center) > errors * spread:
+            return False
+        if abs(float(array.std()) / spread - 1.0) > errors / math.sqrt(2.0) + 1.0 / array.size:
+            return False
+    inner = float((abs(pooled - center) < _QUARTILE * spread).mean())
+    return abs(inner - 0.5) < _STANDARD_ERRORS * 0.5 / math.sqrt(pooled.size)

@@ -7,7 +7,15 @@ import torch
 from builders import batch_norm, tensor
 
 from bnaudit.description import CUMULATIVE, NormLayer
-from bnaudit.initial_state import has_initial_affine, initial_share, is_fresh, is_virgin, updates, was_trained
+from bnaudit.initial_state import (
+    has_drawn_affines,
+    has_initial_affine,
+    initial_share,
+    is_fresh,
+    is_virgin,
+    updates,
+    was_trained,
+)
 
 
 def _of_torch(norm: torch.nn.BatchNorm1d, name: str = "bn1") -> NormLayer:
@@ -108,3 +116,79 @@ def test_initial_share(counter: float, momentum: object, share: float | None) ->
     stored = tensor("bn.num_batches_tracked", counter, "float32")
     layer = batch_norm("bn", counter=stored, momentum=momentum)
     assert initial_share(layer) == (None if share is None else pytest.approx(share))
+
+
+def _drawn(layers: int = 10, channels: int = 64, counter: int | None = 0) -> list[NormLayer]:
+    """As timm 1.0 builds RepVGG: weights from N(0.1, 0.1), biases from N(0, 0.1)."""
+    generator = torch.Generator().manual_seed(0)
+    return [
+        batch_norm(
+            f"bn{number}",
+            mean=torch.zeros(channels).numpy(),
+            var=torch.ones(channels).numpy(),
+            gamma=torch.normal(0.1, 0.1, (channels,), generator=generator).numpy(),
+            beta=torch.normal(0.0, 0.1, (channels,), generator=generator).numpy(),
+            counter=counter,
+        )
+        for number in range(layers)
+    ]
+
+
+def _with(layer: NormLayer, **arrays: object) -> NormLayer:
+    given = {"mean": layer.mean, "var": layer.var, "gamma": layer.gamma, "beta": layer.beta, "counter": 0, **arrays}
+    return batch_norm(layer.name, **given)
+
+
+def test_the_initialiser_of_repvgg_shows_no_training() -> None:
+    assert is_fresh(_drawn())
+    assert has_drawn_affines(_drawn())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_weights_drawn_for_layers_of_any_width_are_fresh(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    widths = [8, 16, 24, 3, 512, 64, 1, 96, 32, 1024]
+    layers = [
+        batch_norm(
+            mean=torch.zeros(width).numpy(),
+            var=torch.ones(width).numpy(),
+            gamma=torch.normal(0.1, 0.1, (width,), generator=generator).numpy(),
+            beta=torch.normal(0.0, 0.1, (width,), generator=generator).numpy(),
+            counter=0,
+        )
+        for width in widths
+    ]
+    assert is_fresh(layers)
+
+
+@pytest.mark.parametrize("change", ["shifted bias", "wider weights", "weights of one size", "a NaN"])
+def test_layers_that_differ_were_trained(change: str) -> None:
+    first, *others = _drawn()
+    gamma, beta = torch.tensor(first.gamma), torch.tensor(first.beta)
+    changed = {
+        "shifted bias": {"beta": (beta + 0.1).numpy()},
+        "wider weights": {"gamma": (0.1 + (gamma - 0.1) * 2).numpy()},
+        "weights of one size": {"gamma": torch.full_like(gamma, 1.0).numpy()},
+        "a NaN": {"gamma": torch.where(torch.arange(gamma.numel()) == 3, torch.nan, gamma).numpy()},
+    }[change]
+    assert not is_fresh([_with(first, **changed), *others])
+
+
+def test_one_step_of_adam_is_no_draw() -> None:
+    """It moves every value by the learning rate, up or down."""
+    generator = torch.Generator().manual_seed(1)
+    step = [
+        _with(
+            layer,
+            gamma=(1 + 0.001 * torch.randn(64, generator=generator).sign()).numpy(),
+            beta=(0.001 * torch.randn(64, generator=generator).sign()).numpy(),
+        )
+        for layer in _drawn()
+    ]
+    assert not is_fresh(step)
+
+
+def test_few_layers_or_missing_counters_prove_no_draw() -> None:
+    assert not is_fresh(_drawn(layers=7))
+    assert not is_fresh(_drawn(counter=None))
+    assert not is_fresh(_drawn(counter=5))

@@ -10,7 +10,8 @@ depends on the rest of the layer:
   initialisers draw it: within [0, 1], or within 0.1 of 1.
 - **Warning**: nothing shows training, while other layers of the model have moved. The layer never ran in training:
   an unused branch, or a fresh head on a pretrained backbone. *Buffers complete* then stays open.
-- **Note**: every batch norm of the model is at its initial values: a fresh model.
+- **Note**: every batch norm of the model is at its initial values: a fresh model. The same where counters are 0 and
+  weights and biases look drawn from one distribution for all layers, as RepVGG's are; *buffers complete* stays open.
 - **Note**: every batch norm has mean 0 and one variance within 0.001 of 1, there are no counters, and weights and
   biases are trained: the statistics were absorbed into them (Caffe2's frozen norms store 1 − epsilon).
 
@@ -111,12 +112,15 @@ def _trained(part: Part, layer: NormLayer) -> Hit:
 
 
 def _fresh(part: Part, norms: list[NormLayer]) -> Hit:
+    drawn = not all(has_initial_affine(layer) for layer in norms)
+    reading = "a weight and bias as if drawn" if drawn else "nothing trained"
     return Hit(
-        message="a fresh model: every batch norm has mean 0, variance 1 and nothing trained",
+        message=f"a fresh model: every batch norm has mean 0, variance 1 and {reading}",
         advice="train the model before deploying it",
         part=part.name,
         value=len(norms),
         severity=Severity.NOTE,
+        undecided="mean 0 and variance 1 everywhere: a fresh model, or one whose statistics are lost" if drawn else "",
     )
 
 

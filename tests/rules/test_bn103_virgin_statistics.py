@@ -135,3 +135,23 @@ def test_the_pages_arithmetic() -> None:
     true = arithmetic.forward(np.array([[30.0]]), 20 * one, 25 * one, 2 * one, one, 0.0)
     initial = arithmetic.forward(np.array([[30.0]]), 0 * one, one, 2 * one, one, 0.0)
     assert (true.item(), initial.item()) == (5.0, 61.0)
+
+
+def test_weights_and_biases_that_an_initialiser_drew_are_a_note_that_stays_open() -> None:
+    """timm 1.0 builds RepVGG with weights from N(0.1, 0.1) and biases from N(0, 0.1)."""
+    random = np.random.default_rng(0)
+    layers = [
+        virgin(
+            f"stages.{number}.bn",
+            mean=np.zeros(64),
+            var=np.ones(64),
+            gamma=random.normal(0.1, 0.1, 64),
+            beta=random.normal(0.0, 0.1, 64),
+            counter=0,
+        )
+        for number in range(12)
+    ]
+    (hit,) = run(part(layers))
+    assert (hit.layer, hit.severity) == (None, Severity.NOTE)
+    assert hit.undecided
+    assert len(run(part([*layers, virgin("head.bn", beta=(1, 1, 1), counter=0)]))) == 13
