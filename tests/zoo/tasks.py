@@ -33,9 +33,11 @@ def serve(connection: Connection, scratch: str, log: str) -> None:
 def _prepare() -> None:
     import torch
     from zoo import architectures
+    from zoo.drawing import draw_in_blocks
 
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    draw_in_blocks()
     architectures.stay_offline()
     sys.setrecursionlimit(5000)  # torch.jit recurses deeper than 1000 in a net of a thousand modules
 
