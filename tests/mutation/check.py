@@ -1,7 +1,7 @@
 """The mutation check: whatever is broken in a rule, a probe or the arithmetic makes a test fail.
 
     make mutation                                        all of it
-    python tests/mutation/check.py --only bn105 --jobs 1
+    cd tests && python -m mutation.check --only bn105
 
 Each mutant (see `mutants.py`) is run against the tests of its module (see `near_tests.py`) in a forked process. One
 that passes them all survived: a test is missing, or the change changes nothing, which `justified.toml` then says.
@@ -13,115 +13,104 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import sys
 import tempfile
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from types import CodeType
 from typing import NamedTuple
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2])]
-
-from mutation.forked import HIDDEN, ModuleOf, preload, start
+from mutation.forked import BROKEN, HIDDEN, KILLED, SURVIVED, TIMED_OUT, Subject, Variant, judge, preload
 from mutation.mutants import Mutant, mutants, mutated
 from mutation.near_tests import PACKAGE, ROOT, groups, modules
 
 JUSTIFIED = Path(__file__).with_name("justified.toml")
-KILLED, SURVIVED, TIMED_OUT = "killed", "survived", "timed out"
-_SLOWER = 6.0
-"""A mutant may take this many times as long as the module itself, and `_LEAST` seconds more."""
-_LEAST = 5.0
 
 
-class Task(NamedTuple):
-    """A mutant, or the module itself, before the next group of its tests."""
+class Asked(NamedTuple):
+    """Mutants of one module before one group of its tests."""
 
     path: Path
-    mutant: Mutant | None
-    group: int = 0
+    source: str
+    """As it was when the check began, whoever edits it meanwhile."""
+    mutants: tuple[Mutant, ...]
+    group: int
 
 
 class Check:
-    """Runs the tasks on some processes and keeps what became of each mutant."""
+    """Has the mutants judged, several modules at once, and keeps what became of each."""
 
     def __init__(self, jobs: int, depth: int, log: Path | None = None) -> None:
         self.jobs, self.depth, self.log = jobs, depth, log
         self.outcomes: dict[str, str] = {}
         self.broken: list[str] = []
-        self._seconds: dict[tuple[Path, ...], float] = {}
-        self._running: dict[int, tuple[Task, float]] = {}
-        self._sources: dict[Path, str] = {}
 
-    def run(self, tasks: Iterable[Task]) -> None:
-        """Until every mutant has an outcome. The modules themselves have to pass before their mutants are tried."""
+    def run(self, paths: Sequence[Path]) -> list[Mutant]:
+        """All mutants of the modules, each with an outcome, but where a module as it is does not pass: `broken`."""
+        sources = {path: path.read_text(encoding="utf-8") for path in paths}
+        found = {path: tuple(mutants(source, file_of(path))) for path, source in sources.items()}
+        waiting = deque(Asked(path, sources[path], several, 0) for path, several in found.items() if several)
+        running: dict[int, tuple[Asked, Path]] = {}
         with tempfile.TemporaryDirectory(prefix="mutation-") as scratch:
-            waiting = deque(tasks)
-            while waiting or self._running:
-                while waiting and len(self._running) < self.jobs:
-                    self._start(waiting.popleft(), Path(scratch))
-                following = self._finish()
+            while waiting or running:
+                while waiting and len(running) < self.jobs:
+                    asked = waiting.popleft()
+                    answers = Path(scratch) / f"{asked.path.stem}-{asked.group}.jsonl"
+                    running[self._start(asked, answers)] = asked, answers
+                pid, _ = os.wait()
+                asked, answers = running.pop(pid)
+                following = self._read(asked, answers)
+                self._tell(asked)
                 if following is not None:
                     waiting.appendleft(following)
+        return [mutant for several in found.values() for mutant in several if mutant.id in self.outcomes]
 
-    def tests(self, task: Task) -> list[Path]:
-        """The group of tests that is next."""
-        return groups(task.path)[: self.depth][task.group]
+    def _tell(self, asked: Asked) -> None:
+        counts = Counter(self.outcomes.get(each.id, BROKEN) for each in asked.mutants)
+        shown = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
+        print(f"{file_of(asked.path)}: {shown}", file=sys.stderr, flush=True)
 
-    def _start(self, task: Task, scratch: Path) -> None:
-        source = self._sources.setdefault(task.path, task.path.read_text(encoding="utf-8"))
-        tree = mutated(source, task.mutant) if task.mutant else source
-        relative = task.path.relative_to(PACKAGE.parent).with_suffix("")
-        name = ".".join(relative.parts).removesuffix(".__init__")
-        finder = ModuleOf(name, task.path, compile(tree, str(task.path), "exec"))  # type: ignore[arg-type]
-        tests = self.tests(task)
-        usual = self._seconds.get(tuple(tests), 120.0)
-        pid = start(finder, tests, usual * _SLOWER + _LEAST, scratch, self.log)
-        self._running[pid] = task, time.monotonic()
+    def _start(self, asked: Asked, answers: Path) -> int:
+        source = asked.source
+        as_it_is = compile(source, str(asked.path), "exec")
+        tests = groups(asked.path)[asked.group]
+        subject = Subject(_module_name(asked.path), asked.path, tests, as_it_is)
+        variants = [Variant(each.id, _code(source, asked.path, each)) for each in asked.mutants]
+        with answers.open("w", encoding="utf-8") as out:
+            return judge(subject, variants, answers.parent, out, self.log)
 
-    def _finish(self) -> Task | None:
-        pid, status = os.wait()
-        task, began = self._running.pop(pid)
-        code = os.waitstatus_to_exitcode(status)
-        if task.mutant is None:
-            self._seconds[tuple(self.tests(task))] = time.monotonic() - began
-            if code != 0:
-                self.broken.append(f"{task.path.name}: {_why(code)} ({', '.join(t.name for t in self.tests(task))})")
-            return None
-        if code == -signal.SIGALRM:
-            self.outcomes[task.mutant.id] = TIMED_OUT
-        elif code != 0:
-            self.outcomes[task.mutant.id] = KILLED
-        elif task.group + 1 < len(groups(task.path)[: self.depth]):
-            return task._replace(group=task.group + 1)
-        else:
-            self.outcomes[task.mutant.id] = SURVIVED
-        return None
+    def _read(self, asked: Asked, answers: Path) -> Asked | None:
+        """Keep the answers; what survived is asked before the next group of tests."""
+        (_, first), *rest = [json.loads(line) for line in answers.read_text(encoding="utf-8").splitlines()]
+        if first != SURVIVED or len(rest) < len(asked.mutants):
+            why = {HIDDEN: "its tests never import it", BROKEN: "its tests fail as it is"}.get(
+                first, "its tests stopped"
+            )
+            self.broken.append(f"{file_of(asked.path)}: {why}: {groups(asked.path)[asked.group]}")
+        self.outcomes.update(rest)
+        left = tuple(each for each in asked.mutants if self.outcomes.get(each.id) == SURVIVED)
+        deeper = left and asked.group + 1 < len(groups(asked.path)[: self.depth])
+        return asked._replace(mutants=left, group=asked.group + 1) if deeper else None
 
 
-def _why(code: int) -> str:
-    if code == HIDDEN:
-        return "its tests never import it"
-    return "its tests fail as it is" if code > 0 else f"its tests die of signal {-code}"
+def _code(source: str, path: Path, mutant: Mutant) -> Callable[[], CodeType]:
+    return partial(_compiled, source, path, mutant)
 
 
-def checked(paths: Sequence[Path], jobs: int, depth: int, log: Path | None = None) -> tuple[list[Mutant], Check]:
-    """The mutants of these modules and what became of them. Raises SystemExit when a module as it is does not pass."""
-    check = Check(jobs, depth, log)
-    tests = [Task(path, None, group) for path in paths for group in range(len(groups(path)[:depth]))]
-    once = {tuple(check.tests(task)): task for task in tests}
-    check.run(once.values())
-    if check.broken:
-        raise SystemExit("\n".join(check.broken))
-    found = {path: mutants(path.read_text(encoding="utf-8"), file_of(path)) for path in paths}
-    check.run(Task(path, mutant) for path, several in found.items() for mutant in several)
-    return [mutant for several in found.values() for mutant in several], check
+def _compiled(source: str, path: Path, mutant: Mutant) -> CodeType:
+    return compile(mutated(source, mutant), str(path), "exec")
+
+
+def _module_name(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
 def file_of(path: Path) -> str:
     """`rules/bn105_….py`."""
-    return path.relative_to(PACKAGE).as_posix()
+    return path.relative_to(PACKAGE).as_posix() if path.is_relative_to(PACKAGE) else path.name
 
 
 def justified() -> dict[str, str]:
@@ -177,8 +166,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", default=[], help="modules whose path contains this; repeatable")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--depth", type=int, default=3, help="groups of tests asked, 1: the module's own only")
-    parser.add_argument("--log", type=Path, help="file for the output of the tests, with --jobs 1")
+    parser.add_argument("--depth", type=int, default=1, help="groups of tests asked; 1: the module's own")
+    parser.add_argument("--log", type=Path, help="file for the output of the tests")
     asked = parser.parse_args()
     if not hasattr(os, "fork"):
         print("the mutation check forks, which this system cannot", file=sys.stderr)
@@ -187,19 +176,19 @@ def main() -> int:
     os.chdir(ROOT)
     preload()
     began = time.monotonic()
-    found, check = checked(paths, asked.jobs, asked.depth, asked.log)
+    check = Check(asked.jobs, asked.depth, asked.log)
+    found = check.run(paths)
     reasons = justified()
     _write(ROOT / ".bench" / "mutation.json", found, check.outcomes, reasons)
-    survivors, wrong = (
-        listed(found, check.outcomes, reasons),
-        stale(found, check.outcomes, reasons, len(paths) == len(modules())),
-    )
+    survivors = listed(found, check.outcomes, reasons)
+    wrong = stale(found, check.outcomes, reasons, len(paths) == len(modules()))
     print(table(found, check.outcomes, reasons))
     print(f"\n{time.monotonic() - began:.0f} s, Python {sys.version.split()[0]}")
-    for text in (survivors and f"\nsurvived:\n{survivors}", wrong and "\njustified in vain:\n" + "\n".join(wrong)):
+    titles = {"survived": survivors, "justified in vain": "\n".join(wrong), "not checked": "\n".join(check.broken)}
+    for title, text in titles.items():
         if text:
-            print(text)
-    return 1 if survivors or wrong else 0
+            print(f"\n{title}:\n{text}")
+    return 1 if any(titles.values()) else 0
 
 
 if __name__ == "__main__":

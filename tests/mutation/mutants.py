@@ -16,6 +16,7 @@ from mutation.edits import Edit, Scope, edits
 _SKIPPED = (ast.JoinedStr, ast.Import, ast.ImportFrom)
 _ANNOTATIONS = {"annotation", "returns", "type_comment"}
 
+
 class Mutant(NamedTuple):
     """One change of one module."""
 
@@ -33,6 +34,7 @@ class Mutant(NamedTuple):
     choice: int
     """Which of the node's edits."""
 
+
 def mutants(source: str, file: str) -> list[Mutant]:
     """All mutants of a module, from top to bottom; `file` is what their ids begin with."""
     found: list[Mutant] = []
@@ -46,17 +48,20 @@ def mutants(source: str, file: str) -> list[Mutant]:
             found.append(Mutant(id, file, line, column, edit.operator, edit.before, edit.after, number, choice))
     return sorted(found, key=lambda each: (each.line, each.column))
 
+
 def mutated(source: str, mutant: Mutant) -> ast.Module:
     """The module with the one change, to be compiled; line numbers are those of the source."""
     tree = ast.parse(source)
     _edit_of(tree, mutant).apply()
     return ast.fix_missing_locations(tree)
 
+
 def _edit_of(tree: ast.Module, mutant: Mutant) -> Edit:
     for number, (scope, node) in enumerate(_walk(tree, Scope())):
         if number == mutant.node:
             return list(edits(node, scope))[mutant.choice]
     raise LookupError(mutant.id)
+
 
 def _walk(node: ast.AST, scope: Scope) -> Iterator[tuple[Scope, ast.AST]]:
     yield scope, node
@@ -65,13 +70,16 @@ def _walk(node: ast.AST, scope: Scope) -> Iterator[tuple[Scope, ast.AST]]:
             continue
         yield from _walk(child, scope.within(node, field, child))
 
+
 def _children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
     for field, value in ast.iter_fields(node):
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST):
                 yield field, child
 
+
 def _is_for_types(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
 
 Apply = Callable[[], None]

@@ -1,0 +1,129 @@
+"""The mutation check, on modules of its own: what it changes, what it finds, what it can not overlook."""
+
+from __future__ import annotations
+
+import ast
+import os
+from types import ModuleType
+
+import pytest
+from mutation.check import file_of, stale
+from mutation.forked import put_into
+from mutation.mutants import mutants, mutated
+from mutation.near_tests import groups, modules
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="the check forks")
+SOURCE = '''"""A docstring: 3 < 4 and 5."""
+
+from collections.abc import Iterator
+
+LIMIT = 10
+
+
+def is_large(value: float, extra: bool = False) -> bool:
+    return value > LIMIT or extra
+
+
+def large(values: list[float]) -> Iterator[float]:
+    for value in values:
+        if is_large(value):
+            yield value
+'''
+
+
+def changes(source: str) -> list[tuple[str, str, str]]:
+    return [(each.operator, each.before, each.after) for each in mutants(source, "m.py")]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("a < b", [("comparison", "a < b", "a <= b"), ("comparison", "a < b", "a >= b")]),
+        ("a == b", [("comparison", "a == b", "a != b")]),
+        ("a is not b", [("comparison", "a is not b", "a is b")]),
+        ("a and b", [("clause", "a and b", "without a"), ("clause", "a and b", "without b")]),
+        ("x if a else y", [("condition", "a", "not (a)")]),
+        ("[x for x in y if not x]", [("condition", "not x", "x")]),
+        ("any(x)", [("call", "any(x)", "all(x)")]),
+        ("x.min()", [("call", "x.min()", "x.max()")]),
+        ("a * -b", [("arithmetic", "a * -b", "a / -b"), ("arithmetic", "-b", "+b")]),
+        ("LIMIT = 0.5", [("constant", "0.5", "0.55"), ("constant", "0.5", "0.45")]),
+        ("f(3)", [("constant", "3", "4"), ("statement", "f(3)", "pass")]),
+        ("Severity.ERROR", [("member", "Severity.ERROR", "Severity.WARNING")]),
+        ("def f():\n    yield x", [("statement", "yield x", "pass")]),
+        ("def f():\n    return (a, b)", [("emptied", "return (a, b)", "return ()")]),
+        ("NAMES = (a, b)", [("item", "…, a, …", "…, …"), ("item", "…, b, …", "…, …")]),
+        ("x in (a,)", [("comparison", "x in (a,)", "x not in (a,)"), ("item", "…, a, …", "…, …")]),
+    ],
+)
+def test_each_thing_that_a_rule_decides_by_is_changed(source: str, expected: list[tuple[str, str, str]]) -> None:
+    found = changes(source)
+    assert sorted(found) == sorted(
+        expected
+        + [("statement", source, "pass")]
+        * (source[-1] == ")" and source[0] != "f" and "statement" in {f[0] for f in found})
+    )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""A docstring: 3 < 4."""',
+        'x = f"{3 + n} channel{"s" if n > 1 else ""}"'.replace('f"', "f'''").replace('""}"', '""}' + "'''"),
+        "if TYPE_CHECKING:\n    LIMIT = 3 < 4",
+        "def f(x: A | B = y) -> C | D: ...",
+        "x = y[3]",
+        "x = round(y, 3)",
+    ],
+)
+def test_wording_and_types_are_left_alone(source: str) -> None:
+    assert changes(source) == []
+
+
+def test_every_mutant_differs_from_the_module_and_compiles() -> None:
+    as_it_is = ast.dump(ast.parse(SOURCE))
+    for mutant in mutants(SOURCE, "m.py"):
+        tree = mutated(SOURCE, mutant)
+        assert ast.dump(tree) != as_it_is, mutant.id
+        compile(tree, "m.py", "exec")
+
+
+def test_ids_are_unique_and_survive_moved_lines() -> None:
+    for path in modules():
+        source = path.read_text(encoding="utf-8")
+        found = mutants(source, file_of(path))
+        assert len({each.id for each in found}) == len(found)
+        moved = source.replace("\nfrom __future__", "\n\n# a new line\nfrom __future__", 1)
+        assert [each.id for each in mutants(moved, file_of(path))] == [each.id for each in found]
+
+
+def test_a_removed_yield_leaves_a_generator() -> None:
+    (removed,) = (each for each in mutants(SOURCE, "m.py") if each.operator == "statement")
+    space: dict[str, object] = {}
+    exec(compile(mutated(SOURCE, removed), "m.py", "exec"), space)
+    assert list(space["large"]([20.0])) == []  # type: ignore[operator]
+
+
+def test_functions_taken_before_see_the_mutant() -> None:
+    module = ModuleType("m")
+    exec(compile(SOURCE, "m.py", "exec"), vars(module))
+    taken = module.large
+    turned = next(each for each in mutants(SOURCE, "m.py") if each.after == "value <= LIMIT")
+    put_into(module, compile(mutated(SOURCE, turned), "m.py", "exec"))
+    assert list(taken([5.0, 20.0])) == [5.0]
+
+
+def test_each_module_has_tests_of_its_own_first() -> None:
+    for path in modules():
+        nearest, *others = groups(path)
+        assert nearest and all(test.exists() for test in nearest)
+        assert len({test for group in groups(path) for test in group}) == sum(map(len, [nearest, *others]))
+
+
+def test_a_justification_of_nothing_is_told() -> None:
+    found = mutants(SOURCE, "m.py")
+    killed, survivor = found[0].id, found[1].id
+    outcomes = {each.id: "killed" for each in found} | {survivor: "survived"}
+    reasons = {killed: "", survivor: "", "m.py::gone": "", "other.py::x": ""}
+    assert stale(found, outcomes, reasons, whole=False) == [f"a test finds it: {killed}", "it is no mutant: m.py::gone"]
+    assert "it is no mutant: other.py::x" in stale(found, outcomes, reasons, whole=True)
