@@ -36,6 +36,9 @@ bench: $(VENV)/.dev
 zoo: $(ZOO)/.installed
 	PYTHONPATH=tests $(ZOO)/bin/python -m zoo $(OPTIONS)
 
+mutation: $(VENV)/.dev
+	cd tests && ../$(BIN)/python -m mutation.check
+
 samples: $(VENV)/.dev
 	$(BIN)/python sample_models/make.py
 
