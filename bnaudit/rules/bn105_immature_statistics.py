@@ -92,9 +92,17 @@ def _knows_momentum(part: Part, layer: NormLayer) -> bool:
     return layer.momentum is not None and part.carrier is not Carrier.GRAPH
 
 
+def _is_called_without(part: Part, layer: NormLayer) -> bool:
+    """Whether a trace in eval mode calls it with momentum 0: PyTorch does so where it is None, and where it is 0.
+
+    Any other momentum stands in the call. Neither leaves a share of the initial values.
+    """
+    return part.carrier is Carrier.SCRIPT and layer.graph_training is False and layer.momentum is None
+
+
 def _share(part: Part, layer: NormLayer, counter: int, assumed: float) -> float:
     momentum = layer.momentum if _knows_momentum(part, layer) else assumed
-    if momentum is None or momentum is CUMULATIVE:
+    if momentum is None or momentum is CUMULATIVE or _is_called_without(part, layer):
         return 0.0
     # With momentum 0 nothing is ever learnt: statistics that moved were loaded, and virgin ones are BN103's.
     return residual_share(momentum, counter) if 0.0 < momentum < 1.0 else 0.0

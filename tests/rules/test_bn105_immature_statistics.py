@@ -95,6 +95,13 @@ def test_momenta_that_leave_no_share(momentum: Any) -> None:
     assert run(module([batch_norm(var=(3, 3, 3), counter=1, momentum=momentum)])) == []
 
 
+def test_a_trace_that_states_no_momentum_was_called_with_0() -> None:
+    """In eval mode torch calls a norm of momentum None or 0 with momentum 0; a script or a state dict says nothing."""
+    layer = batch_norm(var=(3, 3, 3), counter=1, graph_training=False)
+    assert run(part([layer], carrier=Carrier.SCRIPT)) == []
+    assert len(run(part([batch_norm(var=(3, 3, 3), counter=1)], carrier=Carrier.SCRIPT))) == 1
+
+
 def test_a_nan_contradicts_nothing() -> None:
     assert len(run(part([batch_norm(var=(float("nan"), 3, 3), counter=1)]))) == 1
 

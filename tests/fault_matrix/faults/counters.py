@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 from fault_matrix.faults.immature import WITH_COUNTERS
-from fault_matrix.faults.saved_state import COUNTER, STATES, change, set_counters, several
+from fault_matrix.faults.saved_state import COUNTER, MEASURED, STATES, change, set_counters, several
 from fault_matrix.values import Facet, Fault, Planting, Scope
 
 from bnaudit.results import Question, Severity
@@ -144,7 +144,7 @@ _UNEVEN = [
         for name, plant in (("counted twice", counted_twice), ("counted once more", counted_once_more))
     ),
     Fault("evenly counted", "BN112", evenly_counted, None, scope=Scope.ALL, targets=several, unnoted=True),
-    Fault("one never ran", "BN112", one_never_ran, None, targets=several, also=("BN103", "BN404"), unnoted=True),
+    Fault("one never ran", "BN112", one_never_ran, None, targets=several, also=("BN103", *MEASURED), unnoted=True),
 ]
 _BESIDE = COUNTERS | {Facet.BESIDE}
 _NESTED = frozenset({"nested checkpoint"})
