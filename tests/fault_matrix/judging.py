@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import re
 import tempfile
 import time
 from functools import cache
@@ -30,6 +31,7 @@ from run_time.subjects_of_runs import stands_at
 from torch import nn
 
 import bnaudit
+from bnaudit.records import replace
 from bnaudit.results import Audit, Finding, Severity, Verdict
 from bnaudit.results import Outcome as Decided
 from bnaudit.run_options import RunOptions
@@ -207,8 +209,17 @@ def _located(found: list[Finding], fault: Fault, planted: Planting) -> bool | No
     if fault.whole or not seen:
         return None
     places = planted.located if planted.located is not None else planted.layers
-    named = all(any(stands_at(each, place) for each in found) for place in places)
-    return named and all(any(stands_at(each, place) for place in places) for each in found)
+    called = [_as_one_call(each, planted) for each in found]
+    named = all(any(stands_at(each, place) for each in called) for place in places)
+    return named and all(any(stands_at(each, place) for place in places) for each in called)
+
+
+def _as_one_call(finding: Finding, planted: Planting) -> Finding:
+    """The finding at the module itself: the older ONNX exporter numbers further calls of a module, `trunk.1_1`."""
+    module = re.sub(r"(?:_|#)\d+$", "", finding.layer or "")
+    modules = {name for name, _ in planted.net.named_modules()}
+    again = planted.carrier.name.startswith("ONNX") and finding.layer not in modules and module in modules
+    return replace(finding, layer=module) if again else finding
 
 
 def _verdict(audit: Audit, fault: Fault | None) -> Verdict | None:

@@ -82,7 +82,7 @@ ARCHITECTURES = [
             Design(
                 "BN302",
                 "dropout",
-                (("BN302", "*"), ("BN401", "*"), ("BN202", "*"), ("BN203", "*")),
+                (("BN302", "*"), ("BN401", "*"), ("BN202", "dropout*"), ("BN203", "dropout*")),
                 also=("BN401", "BN202", "BN203"),
             ),
         ),

@@ -55,8 +55,8 @@ def norms_with_modes(net: nn.Module) -> list[str]:
 
 
 def one_of_several(net: nn.Module) -> list[str]:
-    """All of them, where there are at least two: one in training mode is then mixed with others in eval mode."""
-    names = mode_dependent(net)
+    """Those of a net with two or more: one in training mode is then mixed with others in eval mode."""
+    names = norms_with_modes(net)
     return names if len(names) > 1 else []
 
 
@@ -72,8 +72,19 @@ def plain_linear(net: nn.Module) -> list[str]:
 
 
 def in_training_mode(planting: Planting) -> None:
-    """`torch.save(model)` in the middle of a training."""
+    """`torch.save(model)` in the middle of a training; train() as the net has it, which may keep some norms in eval."""
     planting.in_training_mode = True
+    net = planting.net.train()
+    planting.located = tuple(
+        name
+        for name in mode_dependent(net)
+        if net.get_submodule(name).training and not (planting.carrier.name == "traced" and _draws_itself(net, name))
+    )
+
+
+def _draws_itself(net: nn.Module, name: str) -> bool:
+    """Whether what it drops with is not in a trace, where it is an operator that draws: told at medium confidence."""
+    return net.get_submodule(name).__dict__.get("rate") is not None
 
 
 def left_in_training_mode(planting: Planting) -> None:
@@ -206,7 +217,17 @@ FAULTS = [
         Question.EVAL_MODE,
         Scope.ALL,
         targets=norms_with_modes,
-        only=FIXING,
+        only=frozenset({"traced", "exported"}),
+    ),
+    Fault(
+        "all norms in training form",
+        "BN202",
+        left_in_training_mode,
+        Severity.ERROR,
+        Question.EVAL_MODE,
+        Scope.ALL,
+        targets=norms_with_modes,
+        only=FIXING,  # ONNX has no operator for every kind of dropout, so that these stay in eval mode
     ),
     Fault(
         "one norm in training form",
