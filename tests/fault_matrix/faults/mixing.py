@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from fault_matrix.faults.places import NOT_DYNAMO, Share, layers, put_behind
-from fault_matrix.values import Facet, Fault, Planting, Scope
+from fault_matrix.faults.places import NOT_DYNAMO, Share, Symptom, always, layers, put_behind
+from fault_matrix.values import Facet, Fault, Inputs, Planting, Scope
 from run_time.more_nets import Centred, LargestOfBatch, Rank, Rolled
+from run_time.symptoms import swap
 from torch import nn
 
 from bnaudit.results import Question, Severity
@@ -82,9 +83,14 @@ class ReadsBatchWithoutEffect(nn.Module):
         return x + 0.0 * seen.detach().clamp(-1, 1)
 
 
-def mixing(module: Callable[[], nn.Module], share: float) -> Callable[[Planting], None]:
+def mixing(module: Callable[[], nn.Module], share: float, shows: Symptom) -> Callable[[Planting], None]:
     """Puts the module behind the chosen layers with this share of their answers."""
-    return lambda planting: put_behind(planting, lambda features: Share(module(), share))
+    return lambda planting: put_behind(planting, lambda features: Share(module(), share), shows)
+
+
+def moves_anchors(net: nn.Module, inputs: Inputs) -> bool:
+    """Whether other companions move the first output."""
+    return swap("live", net, inputs) > 1e-6
 
 
 _MIXERS: tuple[tuple[str, Callable[[], nn.Module], float], ...] = (
@@ -110,7 +116,7 @@ def _fault(
     return Fault(
         name,
         "BN301",
-        mixing(module, share),
+        mixing(module, share, moves_anchors if severity else always),
         severity,
         Question.NEIGHBOURS,
         scope,

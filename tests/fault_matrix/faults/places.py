@@ -7,13 +7,13 @@ PyTorch's attention and encoder layers read the weights of their parts without c
 from __future__ import annotations
 
 import copy
-import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 from fault_matrix.carriers import CARRIERS
 from fault_matrix.values import Inputs, Planting, Scope
+from run_time.symptoms import history
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
@@ -23,6 +23,9 @@ _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 _READ_BY_OTHERS = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
 
 NOT_DYNAMO = frozenset(CARRIERS) - {"ONNX by dynamo"}
+NOT_OLDER_ONNX = frozenset(CARRIERS) - {"ONNX", "ONNX, folded"}
+NOT_SCRIPTED = frozenset(CARRIERS) - {"scripted"}
+"""TorchScript has no modules that are made in forward() or held in lists."""
 
 
 class Behind(nn.Module):
@@ -63,22 +66,42 @@ def classifiers(net: nn.Module) -> list[str]:
     return layers(net)[-1:]
 
 
-def put_behind(planting: Planting, make: Callable[[int], nn.Module]) -> None:
+Symptom = Callable[[nn.Module, Inputs], bool]
+"""What running a damaged net directly shows, without a word of bnaudit: whether the fault reaches its outputs."""
+
+
+def put_behind(planting: Planting, make: Callable[[int], nn.Module], shows: Symptom) -> None:
     """A module made for so many features per row, behind the chosen layers; `located` are the modules put there.
 
-    Of one chosen layer that does not reach the outputs (its gain is 0, or another layer's NaN hides it) the next is
-    taken that does.
+    Where it has no effect behind one chosen layer (its gain is 0, or what follows normalizes the effect away), the
+    next is taken where it has.
     """
     shapes = _shapes(planting.net, planting.inputs)
-    if planting.scope is Scope.ONE:
-        names = layers(planting.net)
-        start = names.index(planting.layers[0])
-        planting.layers = tuple(itertools.islice(_reaching(planting, shapes, names[start:] + names[:start]), 1))
+    if planting.scope is Scope.ALL:
+        planting.layers = tuple(name for name in planting.layers if name in shapes)
+        planting.net = _with(planting.net, planting.layers, shapes, make)
     else:
-        planting.layers = tuple(_reaching(planting, shapes, planting.layers))
-    for name in planting.layers:
-        replace(planting.net, name, Behind(planting.net.get_submodule(name), make(shapes[name][1:].numel())).eval())
+        names = [name for name in layers(planting.net) if name in shapes]
+        start = names.index(planting.layers[0]) if planting.layers[0] in names else 0
+        for name in names[start:] + names[:start]:
+            damaged = _with(planting.net, (name,), shapes, make)
+            if shows(copy.deepcopy(damaged), planting.inputs):
+                planting.net, planting.layers = damaged, (name,)
+                break
+        else:
+            raise ValueError("nowhere in this net has the fault an effect")
     planting.located = tuple(f"{name}.fault" for name in planting.layers)
+
+
+def _with(
+    net: nn.Module, names: Iterable[str], shapes: dict[str, torch.Size], make: Callable[[int], nn.Module]
+) -> nn.Module:
+    damaged = copy.deepcopy(net)
+    for name in names:
+        torch.manual_seed(0)
+        module = make(shapes[name][1:].numel()).eval()
+        replace(damaged, name, Behind(damaged.get_submodule(name), module))
+    return damaged.eval()
 
 
 def replace(net: nn.Module, name: str, new: nn.Module) -> None:
@@ -111,17 +134,14 @@ def _noting(shapes: dict[str, torch.Size], name: str) -> Callable[..., None]:
     return hook
 
 
-def _reaching(planting: Planting, shapes: dict[str, torch.Size], names: Iterable[str]) -> Iterator[str]:
-    return (name for name in names if name in shapes and _reaches(planting, name))
+def always(net: nn.Module, inputs: Inputs) -> bool:
+    """For what must not be found anywhere."""
+    return True
 
 
-def _reaches(planting: Planting, name: str) -> bool:
-    """Whether another answer of this layer makes another output."""
-    few = tuple(value[:8] for value in planting.inputs)
-    healthy = run(copy.deepcopy(planting.net), few)
-    changed = copy.deepcopy(planting.net)
-    changed.get_submodule(name).register_forward_hook(lambda module, given, answer: 1.1 * answer + 0.1)
-    return any(not torch.equal(one, other) for one, other in zip(healthy, run(changed, few), strict=True))
+def changes_by_chance(net: nn.Module, inputs: Inputs) -> bool:
+    """Whether the same batch gives other outputs, random generators not reset."""
+    return history("live", net, inputs) > 1e-6
 
 
 def run(net: nn.Module, inputs: Inputs) -> list[torch.Tensor]:
