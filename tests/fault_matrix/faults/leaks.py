@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from fault_matrix.faults.places import (
+    NOT_DYNAMO,
     NOT_OLDER_ONNX,
     NOT_SCRIPTED,
     Symptom,
