@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from bnaudit.caps import Caps
 from bnaudit.errors import UsageError
-from bnaudit.layer_names import strip_wrappers
+from bnaudit.layer_names import spellings
 from bnaudit.nearest_name import nearest
 from bnaudit.records import Record
 from bnaudit.results import Acceptance, Confidence, Question, Severity
@@ -27,7 +27,9 @@ class Settings(Record, eq=False):
     ignore: tuple[str, ...] = ()
     """The same, taken away from the selection."""
     layers: tuple[str, ...] = ()
-    """Shell patterns of layer names, with or without `module.` and the like in front; empty: all layers."""
+    """Shell patterns of layer names, with or without `module.` and the like in front, nodes of a graph also by their
+    module (`/head/MatMul` is `head`); empty: all layers.
+    """
     all_layers: bool = False
     """One row of the ledger for every layer instead of one per run of like layers."""
     min_confidence: Confidence = Confidence.HIGH
@@ -55,12 +57,11 @@ class Settings(Record, eq=False):
         """Whether findings on this layer are wanted; findings on a whole artifact always are."""
         if not self.layers or layer is None:
             return True
-        names = {layer, strip_wrappers(layer)}
-        return any(fnmatchcase(name, pattern) for name in names for pattern in self.layers)
+        return any(fnmatchcase(name, pattern) for name in spellings(layer) for pattern in self.layers)
 
     def intends(self, id: str, layer: str | None) -> bool:
         """Whether a finding of this rule here is meant to be so; one on a whole artifact needs the pattern `*`."""
-        names = {layer, strip_wrappers(layer)} if layer is not None else {""}
+        names = spellings(layer or "")
         return any(
             id.startswith(rule) and any(fnmatchcase(name, pattern) for name in names) for rule, pattern in self.intended
         )
@@ -84,8 +85,7 @@ class Settings(Record, eq=False):
 def _fits(each: Acceptance, id: str, layer: str | None, fingerprint: str, artifact: str) -> bool:
     if not id.startswith(each.rule) or (each.fingerprint and each.fingerprint != fingerprint):
         return False
-    names = {layer, strip_wrappers(layer)} if layer is not None else {""}
-    if not any(fnmatchcase(name, each.layer) for name in names):
+    if not any(fnmatchcase(name, each.layer) for name in spellings(layer or "")):
         return False
     return is_at(artifact, each.artifact, each.root) or is_at_its_place(artifact, each.artifact, each.root)
 

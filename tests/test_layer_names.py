@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bnaudit.layer_names import sibling_key, strip_wrappers
+from bnaudit.layer_names import module_of_node, sibling_key, spellings, strip_wrappers
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,28 @@ from bnaudit.layer_names import sibling_key, strip_wrappers
 )
 def test_wrapper_prefixes_are_stripped(name: str, bare: str) -> None:
     assert strip_wrappers(name) == bare
+
+
+@pytest.mark.parametrize(
+    ("node", "module"),
+    [
+        ("/layer1/layer1.0/bn1/BatchNormalization", "layer1.0.bn1"),
+        ("/batchwise/MatMul_1", "batchwise"),
+        ("/MatMul_1", ""),
+        ("node_linear_3", ""),
+        ("layer1/bn1", ""),
+        ("", ""),
+    ],
+)
+def test_a_node_names_the_module_that_an_exporter_wrote_into_it(node: str, module: str) -> None:
+    assert module_of_node(node) == module
+
+
+def test_patterns_may_mean_a_node_by_its_module() -> None:
+    node = "/module/blocks/blocks.0/attn/MatMul"
+    assert spellings(node) == {node, "module.blocks.0.attn", "blocks.0.attn"}
+    assert spellings("module.bn1") == {"module.bn1", "bn1"}
+    assert spellings("") == {""}
 
 
 def test_what_torch_itself_wraps_is_unwrapped() -> None:

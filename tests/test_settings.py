@@ -126,3 +126,11 @@ def test_paths_fit_patterns_below_the_root(
     assert not is_at(str(tmp_path.parent / "a.pt"), ".", str(tmp_path))
     assert is_at("a.pt", f"{tmp_path.as_posix()}/models/*", str(tmp_path))
     assert is_at(str(tmp_path / "models" / "a.pt"), pattern, str(tmp_path)) is fits
+
+
+def test_patterns_of_modules_hold_for_the_nodes_that_a_graph_has_of_them() -> None:
+    settings = Settings(layers=("head*",), intended=(("BN301", "head"),), accept=(acceptance(layer="head"),))
+    node = "/head/MatMul_1"
+    assert settings.covers(node) and settings.intends("BN301", node)
+    assert settings.acceptance("BN105", node, "", "a.pt") is not None
+    assert not settings.covers("/tail/MatMul") and not settings.intends("BN301", "/MatMul")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bnaudit.layer_names import strip_wrappers
+from bnaudit.layer_names import spellings
 from bnaudit.nearest_name import nearest
 from bnaudit.records import Record
 from bnaudit.results import Audit
@@ -16,7 +16,7 @@ def known_names(audit: Audit) -> set[str]:
     names: set[str] = set()
     for name in _named(audit):
         while name and name not in names:
-            names.update((name, strip_wrappers(name)))
+            names.update(spellings(name))
             name = name.rpartition(".")[0]
     return names - {""}
 
