@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import signal
 import sys
 import time
 from fnmatch import fnmatchcase
@@ -42,15 +43,17 @@ PROGRESS_EVERY = 30.0
 
 def main() -> int:
     options = _options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the workers are ended, too
     key = {"seed": options.seed, "torch": version("torch"), "timm": version("timm")}
     file = RecordFile(BENCH / "zoo-records.jsonl", key, options.fresh)
+    file.forget(lambda record: "exception" in record and record["parameters"] <= options.largest * 10**6)
     if options.again:
         file.forget(lambda record: bool(shames([record])))
     wanted = [name for name in architectures.names() if fnmatchcase(name, options.only)]
     Random(options.seed).shuffle(wanted)  # so that the first so many, and the time that is left, stand for all
     wanted = wanted[: options.limit]
     start = time.monotonic()
-    _do(file, [_piece(name, "state-dict", options.seed) for name in wanted], options)
+    _do(file, [_built(name, options) for name in wanted], options)
     built = [file.records[name, "state-dict"] for name in wanted]
     sample = choose([r for r in built if "trained" in r.get("artifacts", {})], options.sample, options.seed)
     _do(file, [_sampled(file, name, carrier, options.seed) for name in sample for carrier in CARRIERS], options)
@@ -66,6 +69,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--limit", type=int, help="so many of them, by chance")
     parser.add_argument("--sample", type=int, default=60, help="how many in every carrier (60)")
     parser.add_argument("--jobs", type=int, default=2, help="worker processes (2)")
+    parser.add_argument("--largest", type=int, default=300, help="millions of parameters of the largest net (300)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--again", action="store_true", help="do again what gave a false alarm, a crash or a miss")
     parser.add_argument("--fresh", action="store_true", help="forget the results so far")
@@ -74,6 +78,10 @@ def _options() -> argparse.Namespace:
 
 def _piece(name: str, task: str, seed: int) -> Piece:
     return {"name": name, "task": task, "seed": seed}
+
+
+def _built(name: str, options: argparse.Namespace) -> Piece:
+    return {**_piece(name, "state-dict", options.seed), "largest": options.largest * 10**6}
 
 
 def _sampled(file: RecordFile, name: str, carrier: str, seed: int) -> Piece:

@@ -20,7 +20,7 @@ from bnaudit import audit
 
 SAMPLES = 16
 """Of a training batch, and of the batch that the audit runs: drawn alike, so that the statistics fit the inputs."""
-BATCHES = 8
+BATCHES = 4
 """Batches that are averaged, for statistics that are as good as those of a trained net."""
 EXAMPLE = 4
 """Samples that tracers and exporters are shown."""

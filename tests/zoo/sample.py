@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
-LARGEST = 40_000_000
-"""Parameters: exporting a larger net takes minutes."""
+LARGEST = 20_000_000
+"""Parameters: exporting and running a larger net four times takes minutes."""
 
 
 def choose(records: Iterable[dict[str, Any]], count: int, seed: int) -> list[str]:

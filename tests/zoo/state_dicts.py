@@ -15,16 +15,13 @@ from zoo.moving import NoForwardError, affine_norms, move, tracking
 
 from bnaudit import audit
 
-LARGEST = 300_000_000
-"""Parameters of the largest net that is built: 1.2 GB beside its files and activations."""
 
-
-def examine(name: str, seed: int, folder: Path) -> dict[str, Any]:
-    """What came of it, in plain values; `exception` where there is nothing to audit, with the reason."""
+def examine(name: str, seed: int, largest: int, folder: Path) -> dict[str, Any]:
+    """What came of it, in plain values; `exception` where it has more than `largest` parameters."""
     parameters = architectures.parameters(name)
     record: dict[str, Any] = {"parameters": parameters, "family": architectures.family(name)}
-    if parameters > LARGEST:
-        return {**record, "exception": f"larger than the bound of {LARGEST // 10**6} M parameters"}
+    if parameters > largest:
+        return {**record, "exception": f"larger than the bound of {largest // 10**6} M parameters"}
     net = architectures.build(name, seed)
     norms = [key for key, _ in tracking(net)]
     record |= {"tracking": len(norms), "affine": len(affine_norms(net)), "artifacts": {}}

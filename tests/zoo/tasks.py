@@ -61,7 +61,7 @@ def _do(piece: Piece, folder: Path) -> dict[str, Any]:
     if piece["task"] == "state-dict":
         from zoo.state_dicts import examine
 
-        return examine(piece["name"], piece["seed"], folder)
+        return examine(piece["name"], piece["seed"], piece["largest"], folder)
     from zoo.carriers import examine as examine_carrier
 
     return examine_carrier(piece, folder)
