@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
-from types import ModuleType
+from functools import partial
+from pathlib import Path
+from types import CodeType, ModuleType
 
 import pytest
 from mutation.check import file_of, stale
-from mutation.forked import put_into
-from mutation.mutants import mutants, mutated
+from mutation.forked import Subject, Variant, judge, put_into
+from mutation.mutants import Mutant, mutants, mutated
 from mutation.near_tests import groups, modules
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="the check forks")
@@ -89,7 +92,7 @@ def test_every_mutant_differs_from_the_module_and_compiles() -> None:
 
 
 def test_ids_are_unique_and_survive_moved_lines() -> None:
-    for path in modules():
+    for path in modules()[::6]:
         source = path.read_text(encoding="utf-8")
         found = mutants(source, file_of(path))
         assert len({each.id for each in found}) == len(found)
@@ -113,11 +116,61 @@ def test_functions_taken_before_see_the_mutant() -> None:
     assert list(taken([5.0, 20.0])) == [5.0]
 
 
+@needs_fork
+@pytest.mark.parametrize("first", ["from large_values import large\n\n", ""])
+def test_a_fork_sees_the_mutant_whether_its_tests_imported_the_module_before_or_import_it_now(
+    tmp_path: Path, first: str
+) -> None:
+    own = "" if first else "    from large_values import large\n"
+    test = f"{first}def test_it():\n{own}    assert list(large([5, 9, 20])) == [20]\n"
+    outcomes = judged(tmp_path, test)
+    assert outcomes.pop("") == "survived", "the module as it is passes its tests"
+    by_change = {id.partition("::")[2].split("::", 1)[1]: outcome for id, outcome in outcomes.items()}
+    assert by_change["comparison::value > LIMIT -> value <= LIMIT"] == "killed"
+    assert by_change["statement::yield value -> pass"] == "killed"
+    assert by_change["comparison::value > LIMIT -> value >= LIMIT"] == "survived", "no test asks at the limit"
+
+
+@needs_fork
+@pytest.mark.parametrize(
+    ("test", "told"),
+    [
+        ("def test_it():\n    assert True\n", "hidden"),
+        ("from large_values import large\n\ndef test_it():\n    assert list(large([20])) == []\n", "broken"),
+        ("import no_such_module\n", "broken"),
+    ],
+)
+def test_tests_that_say_nothing_of_the_module_judge_no_mutant(tmp_path: Path, test: str, told: str) -> None:
+    assert judged(tmp_path, test) == {"": told}
+
+
+def judged(folder: Path, test: str) -> dict[str, str]:
+    """What becomes of the mutants of a module under one file of tests."""
+    path, tests, answers = folder / "large_values.py", folder / "test_large_values.py", folder / "answers"
+    path.write_text(SOURCE, encoding="utf-8")
+    tests.write_text(test, encoding="utf-8")
+    variants = [Variant(each.id, partial(_code, each)) for each in mutants(SOURCE, path.name)]
+    subject = Subject("large_values", path, [tests], compile(SOURCE, str(path), "exec"))
+    with answers.open("w", encoding="utf-8") as out:
+        os.waitpid(judge(subject, variants, folder, out), 0)
+    return dict(map(json.loads, answers.read_text(encoding="utf-8").splitlines()))
+
+
+def _code(mutant: Mutant) -> CodeType:
+    return compile(mutated(SOURCE, mutant), "large_values.py", "exec")
+
+
 def test_each_module_has_tests_of_its_own_first() -> None:
     for path in modules():
-        nearest, *others = groups(path)
+        (nearest,) = groups(path, 1)
         assert nearest and all(test.exists() for test in nearest)
-        assert len({test for group in groups(path) for test in group}) == sum(map(len, [nearest, *others]))
+
+
+def test_no_test_is_asked_twice_and_none_that_starts_a_process_of_its_own() -> None:
+    asked = groups(modules()[1], 3)
+    assert len(asked) == 3
+    assert len({test for group in asked for test in group}) == sum(map(len, asked))
+    assert not [test for group in asked[1:] for test in group if "subprocess" in test.read_text(encoding="utf-8")]
 
 
 def test_a_justification_of_nothing_is_told() -> None:

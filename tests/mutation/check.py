@@ -76,7 +76,7 @@ class Check:
     def _start(self, asked: Asked, answers: Path) -> int:
         source = asked.source
         as_it_is = compile(source, str(asked.path), "exec")
-        tests = groups(asked.path)[asked.group]
+        tests = groups(asked.path, self.depth)[asked.group]
         subject = Subject(_module_name(asked.path), asked.path, tests, as_it_is)
         variants = [Variant(each.id, _code(source, asked.path, each)) for each in asked.mutants]
         with answers.open("w", encoding="utf-8") as out:
@@ -89,10 +89,10 @@ class Check:
             why = {HIDDEN: "its tests never import it", BROKEN: "its tests fail as it is"}.get(
                 first, "its tests stopped"
             )
-            self.broken.append(f"{file_of(asked.path)}: {why}: {groups(asked.path)[asked.group]}")
+            self.broken.append(f"{file_of(asked.path)}: {why}: {groups(asked.path, self.depth)[asked.group]}")
         self.outcomes.update(rest)
         left = tuple(each for each in asked.mutants if self.outcomes.get(each.id) == SURVIVED)
-        deeper = left and asked.group + 1 < len(groups(asked.path)[: self.depth])
+        deeper = left and asked.group + 1 < len(groups(asked.path, self.depth))
         return asked._replace(mutants=left, group=asked.group + 1) if deeper else None
 
 

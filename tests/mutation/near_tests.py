@@ -9,7 +9,7 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parents[1]
 ROOT = TESTS.parent
 PACKAGE = ROOT / "bnaudit"
-_APART = re.compile(r"subprocess|worker_pool|ProcessPool|scripts_apart|jobs=2|runpytest")
+_APART = re.compile("subprocess|worker_pool|processpool|scripts_apart|jobs=2|runpytest")
 """A new process imports the module as it stands on disk and never sees the mutant: such tests pass whatever it is."""
 _ELSEWHERE = {"mutation", "bench", "fault_matrix", "zoo", "reproduction", "reports", "policy", "terminal"}
 _STATIC = ("test_controls.py", "test_defects_in_carriers.py", "test_checkpoint_zoo.py")
@@ -23,12 +23,13 @@ def modules() -> list[Path]:
     return [*plugins, PACKAGE / "arithmetic.py"]
 
 
-def groups(module: Path) -> list[list[Path]]:
-    """The tests of a module in groups, the nearest first; none stands in two."""
+@cache
+def groups(module: Path, depth: int) -> list[list[Path]]:
+    """The tests of a module in at most `depth` groups, the nearest first; none stands in two."""
     asked: list[list[Path]] = []
-    for group in (_own(module), _of_the_kind(module), _broad(module)):
+    for find in (_own, _of_the_kind, _broad)[:depth]:
         before = {test for earlier in asked for test in earlier}
-        fresh = [test for test in dict.fromkeys(group) if test not in before]
+        fresh = [test for test in dict.fromkeys(find(module)) if test not in before]
         if fresh:
             asked.append(fresh)
     return asked
@@ -51,7 +52,7 @@ def _of_the_kind(module: Path) -> list[Path]:
     contracts = sorted((TESTS / "rules").glob("test_contract*.py"))
     id = module.stem.split("_")[0]
     family = TESTS / "rules" / f"test_{id[:3]}_family.py"
-    named = [test for test in _in_process() if re.search(rf"\b{id}", _text(test), re.IGNORECASE)]
+    named = [test for test in _in_process() if id in _text(test)]
     return [*contracts, *([family] if family.exists() else []), *named]
 
 
@@ -76,4 +77,5 @@ def _in_process() -> tuple[Path, ...]:
 
 @cache
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
+    """In small letters."""
+    return path.read_text(encoding="utf-8").lower()
