@@ -65,6 +65,6 @@ ARCHITECTURES = [
         "GAN critic",
         lambda: fitted(Critic(), images()),
         images,
-        designs=(Design("BN301", "minibatch", (("BN301", "*"),)),),
+        designs=(Design("BN301", "minibatch", (("BN301", "minibatch*"), ("BN301", ""))),),
     ),
 ]

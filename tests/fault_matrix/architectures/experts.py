@@ -69,6 +69,6 @@ ARCHITECTURES = [
         "mixture of experts with a capacity",
         lambda: fitted(ExpertNet(CrowdedExperts()), images()),
         images,
-        designs=(Design("BN301", "experts", (("BN301", "*"),)),),
+        designs=(Design("BN301", "experts", (("BN301", "experts*"), ("BN301", ""))),),
     ),
 ]
