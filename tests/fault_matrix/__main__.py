@@ -27,7 +27,7 @@ import numpy
 import onnx
 import onnxruntime
 import torch
-from fault_matrix.cells import all_cells, tenth
+from fault_matrix.cells import all_cells
 from fault_matrix.draws import DRAWS, Drawn
 from fault_matrix.judging import judged
 from fault_matrix.table import as_json, failures, printed
@@ -76,18 +76,15 @@ def _machine() -> dict[str, object]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="cells whose architecture, fault or carrier contains this")
-    parser.add_argument("--part", type=int, default=1, help="a seeded part: 10 for a tenth of the cells")
-    parser.add_argument("--seed", type=int, default=0, help="of the part")
+    parser.add_argument("--density", type=float, default=1.0, help="0.1 for a tenth of the cells, 10 for more of them")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     begin = time.monotonic()
     torch.set_num_threads(1)
-    cells = [cell for cell in all_cells() if not options.only or _fits(cell, options.only)]
-    if options.part > 1:
-        cells = tenth(cells, options.part, options.seed)
+    cells = [cell for cell in all_cells(options.density) if not options.only or _fits(cell, options.only)]
     print(f"{len(cells):,} cells in {options.jobs} processes", file=sys.stderr, flush=True)
     outcomes = list(_progress(_outcomes(cells, options.jobs), len(cells)))
-    draws = _draws(options.only) if options.part == 1 else []
+    draws = _draws(options.only) if options.density >= 1 else []
     seconds = time.monotonic() - begin
     print(printed(outcomes, draws, seconds))
     RESULTS.parent.mkdir(exist_ok=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -112,51 +112,28 @@ def _edited(path: Path, planting: Planting) -> Path:
     return path
 
 
-CARRIERS = {
-    carrier.name: carrier
-    for carrier in (
-        Carrier("state dict", frozenset({*_STATE, Facet.VERSIONS}), _state_dict),
-        Carrier("nested checkpoint", frozenset({*_STATE, Facet.VERSIONS, Facet.BESIDE}), _nested),
-        Carrier("legacy", frozenset({*_STATE, Facet.VERSIONS}), _legacy),
-        Carrier("safetensors", frozenset(_STATE), _safetensors),
-        Carrier(
-            "pickled module",
-            frozenset(
-                {*_RUNS, Facet.COUNTERS, Facet.EPSILON, Facet.MOMENTUM, Facet.FLAGS, Facet.CLASSES, Facet.OBSERVED}
-            ),
-            _by("pickled"),
-        ),
-        Carrier(
-            "scripted",
-            frozenset({*_RUNS, Facet.COUNTERS, Facet.EPSILON, Facet.MOMENTUM, Facet.FLAGS}),
-            _by("scripted"),
-            share=0.5,
-        ),
-        Carrier(
-            "traced",
-            frozenset({*_RUNS, Facet.COUNTERS, Facet.EPSILON, Facet.MOMENTUM, Facet.FLAGS, Facet.FIXED}),
-            _by("traced"),
-            share=0.5,
-        ),
-        Carrier(
-            "exported",
-            frozenset({*_GRAPH, Facet.COUNTERS, Facet.MOMENTUM, Facet.OBSERVED}),
-            _by("exported"),
-            share=0.25,
-        ),
-        Carrier("ONNX", frozenset({*_GRAPH, Facet.GRAPH}), _graph("onnx"), share=0.5),
-        Carrier("ONNX by dynamo", frozenset({*_GRAPH, Facet.GRAPH}), _graph("onnx by dynamo"), share=0.125),
-        Carrier("ONNX, folded", frozenset({Facet.FORWARD, Facet.RUNS, Facet.FIXED, Facet.GRAPH}), _folded, share=0.25),
-        Carrier(
-            "live module",
-            frozenset(
-                {*_RUNS, Facet.COUNTERS, Facet.EPSILON, Facet.MOMENTUM, Facet.FLAGS, Facet.CLASSES, Facet.OBSERVED}
-            ),
-            _live,
-            share=0.25,
-        ),
-    )
-}
+_MODULE = (*_RUNS, Facet.COUNTERS, Facet.EPSILON, Facet.MOMENTUM, Facet.FLAGS)
+_LIVE = (*_MODULE, Facet.CLASSES, Facet.OBSERVED)
+_PROGRAM = (*_GRAPH, Facet.COUNTERS, Facet.MOMENTUM, Facet.OBSERVED)
+
+
+def _carriers() -> Iterator[Carrier]:
+    yield Carrier("state dict", frozenset({*_STATE, Facet.VERSIONS}), _state_dict, share=0.12)
+    yield Carrier("nested checkpoint", frozenset({*_STATE, Facet.VERSIONS, Facet.BESIDE}), _nested, share=0.12)
+    yield Carrier("legacy", frozenset({*_STATE, Facet.VERSIONS}), _legacy, share=0.08)
+    yield Carrier("safetensors", frozenset(_STATE), _safetensors, share=0.12)
+    yield Carrier("pickled module", frozenset(_LIVE), _by("pickled"), share=0.16)
+    yield Carrier("live module", frozenset(_LIVE), _live, share=0.08)
+    yield Carrier("scripted", frozenset(_MODULE), _by("scripted"), share=0.08)
+    yield Carrier("traced", frozenset({*_MODULE, Facet.FIXED}), _by("traced"), share=0.08)
+    yield Carrier("exported", frozenset(_PROGRAM), _by("exported"), share=0.04)
+    yield Carrier("ONNX", frozenset({*_GRAPH, Facet.GRAPH}), _graph("onnx"), share=0.08)
+    yield Carrier("ONNX by dynamo", frozenset({*_GRAPH, Facet.GRAPH}), _graph("onnx by dynamo"), share=0.02)
+    folded = frozenset({Facet.FORWARD, Facet.RUNS, Facet.FIXED, Facet.GRAPH})
+    yield Carrier("ONNX, folded", folded, _folded, share=0.04)
+
+
+CARRIERS = {carrier.name: carrier for carrier in _carriers()}
 """Name → carrier. Only the folding exporter loses the norms themselves, where they follow a convolution."""
 
 

@@ -142,7 +142,7 @@ class Carrier(NamedTuple):
     write: Callable[[Planting, Path], Any]
     """Writes the planted net into the folder and returns the file; the live carrier returns the module."""
     share: float = 1.0
-    """Of the cells that it could take part in, how many it does: some exporters are slow."""
+    """Of the cells that it could take part in, how many are in the matrix: some exporters are slow."""
 
     def holds(self, *facets: Facet) -> bool:
         """Whether it keeps all of these."""
