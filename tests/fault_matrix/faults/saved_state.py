@@ -41,6 +41,16 @@ def change(planting: Planting, entry: str, changed: Callable[[torch.Tensor], tor
     planting.state_edits.append(changing)
 
 
+def change_all(planting: Planting, changed: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Put another tensor in the place of every entry."""
+
+    def changing(state: dict[str, Any]) -> None:
+        for key, tensor in state.items():
+            state[key] = changed(tensor)
+
+    planting.state_edits.append(changing)
+
+
 def forget_versions(planting: Planting) -> None:
     """Save a plain dict: a copy such as `dict(state)`, or what a converter writes."""
 
