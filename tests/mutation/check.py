@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from mutation.forked import BROKEN, HIDDEN, KILLED, SURVIVED, TIMED_OUT, Subject, Variant, judge, preload
 from mutation.mutants import Mutant, mutants, mutated
-from mutation.near_tests import PACKAGE, ROOT, groups, modules
+from mutation.near_tests import PACKAGE, ROOT, groups, is_asked, modules
 
 JUSTIFIED = Path(__file__).with_name("justified.toml")
 
@@ -77,7 +77,7 @@ class Check:
         source = asked.source
         as_it_is = compile(source, str(asked.path), "exec")
         tests = groups(asked.path, self.depth)[asked.group]
-        subject = Subject(_module_name(asked.path), asked.path, tests, as_it_is)
+        subject = Subject(_module_name(asked.path), asked.path, tests, as_it_is, is_asked)
         variants = [Variant(each.id, _code(source, asked.path, each)) for each in asked.mutants]
         with answers.open("w", encoding="utf-8") as out:
             return judge(subject, variants, answers.parent, out, self.log)

@@ -68,6 +68,8 @@ class Subject(NamedTuple):
     tests: Sequence[Path]
     code: CodeType
     """As it is."""
+    is_asked: Callable[[Path, Path, str], bool] = lambda module, test, name: True
+    """Whether a collected test is about the module, by its file and name."""
 
 
 def judge(subject: Subject, variants: Sequence[Variant], scratch: Path, out: IO[str], log: Path | None = None) -> int:
@@ -129,6 +131,8 @@ class _Judging(MetaPathFinder):
 
     def pytest_runtestloop(self, session: Any) -> bool:
         """In place of pytest's own loop."""
+        subject = self.subject
+        session.items = [each for each in session.items if subject.is_asked(subject.path, each.path, each.name)]
         if session.testsfailed or not session.items:
             _write(self.out, "", BROKEN)
             return True

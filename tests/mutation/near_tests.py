@@ -12,6 +12,11 @@ PACKAGE = ROOT / "bnaudit"
 _APART = re.compile("subprocess|worker_pool|processpool|scripts_apart|jobs=2|runpytest")
 """A new process imports the module as it stands on disk and never sees the mutant: such tests pass whatever it is."""
 _ELSEWHERE = {"mutation", "bench", "fault_matrix", "zoo", "reproduction", "reports", "policy", "terminal"}
+_OF_EVERY_RULE = [
+    TESTS / "rules" / f"test_{name}.py"
+    for name in ("declarations", "contract", "contract_compared", "contract_measured")
+]
+"""Of these only the tests that bear the rule's id are asked."""
 _STATIC = ("test_controls.py", "test_defects_in_carriers.py", "test_checkpoint_zoo.py")
 _RUN = ("run_time", "runners", "torch_session", "onnx_session")
 _COMPARED = ("test_compared_samples.py", "comparing", "folding")
@@ -35,25 +40,30 @@ def groups(module: Path, depth: int) -> list[list[Path]]:
     return asked
 
 
+def is_asked(module: Path, test: Path, name: str) -> bool:
+    """Whether a test, of those collected, is about the module: of the tests of every rule those of this one."""
+    return test not in _OF_EVERY_RULE or f"[{module.stem.split('_')[0].upper()}]" in name
+
+
 def _own(module: Path) -> list[Path]:
     if module.parent.name == "probes":
         return sorted((TESTS / "probes").glob("test_*.py"))
     if module.parent.name == "rules":
         id = module.stem.split("_")[0]
-        own = f"test_{id}_*.py" if id.startswith("bn") else "test_registry.py"
-        return sorted((TESTS / "rules").glob(own))
+        if not id.startswith("bn"):
+            return [TESTS / "rules" / "test_registry.py"]
+        return [*sorted((TESTS / "rules").glob(f"test_{id}_*.py")), *_OF_EVERY_RULE]
     return [TESTS / "test_arithmetic.py", TESTS / "test_worked_arithmetic.py"]
 
 
 def _of_the_kind(module: Path) -> list[Path]:
-    """What holds for all rules, and every test that names the rule."""
+    """The family's tests, and every test that names the rule."""
     if module.parent.name != "rules":
         return [test for test in _in_process() if module.stem in _text(test)]
-    contracts = sorted((TESTS / "rules").glob("test_contract*.py"))
     id = module.stem.split("_")[0]
     family = TESTS / "rules" / f"test_{id[:3]}_family.py"
     named = [test for test in _in_process() if id in _text(test)]
-    return [*contracts, *([family] if family.exists() else []), *named]
+    return [*([family] if family.exists() else []), *named]
 
 
 def _broad(module: Path) -> list[Path]:
