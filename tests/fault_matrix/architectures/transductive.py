@@ -53,12 +53,12 @@ ARCHITECTURES = [
         "transductive net",
         lambda: fitted(Transductive(BatchAttention(12), nn.Linear(12, 10)), images()),
         images,
-        designs=(Design("BN301", "batchwise", (("BN301", "*"),)),),
+        designs=(Design("BN301", "batchwise", (("BN301", "batchwise*"), ("BN301", ""))),),
     ),
     Architecture(
         "few-shot net",
         lambda: fitted(Transductive(Prototypes(12), nn.Identity()), images()),
         images,
-        designs=(Design("BN301", "batchwise", (("BN301", "*"),)),),
+        designs=(Design("BN301", "batchwise", (("BN301", "batchwise*"), ("BN301", ""))),),
     ),
 ]
