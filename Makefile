@@ -32,6 +32,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python tests/bench/measured.py
 	$(BIN)/python tests/bench/watching.py
 	$(BIN)/python tests/bench/triage.py
+	$(BIN)/python tests/bench/rivals.py
 
 zoo: $(ZOO)/.installed
 	PYTHONPATH=tests $(ZOO)/bin/python -m zoo $(OPTIONS)

@@ -1,0 +1,107 @@
+"""What a whole process costs: wall time, peak memory, and how much of a file it brought into memory.
+
+How much of the file: the file is dropped from the page cache, the process runs, and the pages that are in the cache
+then are counted. That counts read() and mapped pages alike, once each, and the kernel's read-ahead with them. It is
+measured in a run of its own, since a cold file is slower. Where the system cannot tell (not Linux), it is None:
+not known.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+SECONDS = 120.0
+"""A process that runs longer is ended, and its line says so."""
+GIBIBYTES = 16.0
+"""The same for memory."""
+POLL = 0.2
+
+
+class Outcome(NamedTuple):
+    """One finished process."""
+
+    seconds: float
+    mebibytes: float
+    """Peak resident memory, pages of mapped files included, of the largest of it and its children."""
+    code: int
+    stopped: str
+    """"over 120 s", "over 16 GiB", or ""."""
+    text: str
+    """What it wrote."""
+    complaint: str
+    """What it wrote to stderr."""
+
+
+def run(command: Sequence[str], environment: Mapping[str, str], log: Path, seconds: float = SECONDS) -> Outcome:
+    """Run a process to its end or to a limit; `log` gets what it writes, a file beside it what it complains of."""
+    begin = time.perf_counter()
+    errors = log.with_suffix(".stderr.txt")
+    with log.open("wb") as out, errors.open("wb") as err:
+        child = subprocess.Popen(command, stdout=out, stderr=err, env=dict(environment), start_new_session=True)
+    stopped: list[str] = []
+    over = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(child.pid, begin + seconds, seconds, stopped, over))
+    watcher.start()
+    _, status, usage = os.wait4(child.pid, 0)
+    taken = time.perf_counter() - begin
+    over.set()
+    watcher.join()
+    child.returncode = os.waitstatus_to_exitcode(status)
+    text, complaint = (path.read_text(encoding="utf-8", errors="replace") for path in (log, errors))
+    return Outcome(taken, usage.ru_maxrss / 1024, child.returncode, "".join(stopped), text, complaint)
+
+
+def _watch(pid: int, deadline: float, seconds: float, stopped: list[str], over: threading.Event) -> None:
+    while not over.wait(POLL):
+        if time.perf_counter() > deadline:
+            stopped.append(f"over {seconds:.0f} s")
+        elif _resident(pid) > GIBIBYTES * 2**30:
+            stopped.append(f"over {GIBIBYTES:.0f} GiB")
+        if stopped:
+            os.killpg(pid, signal.SIGKILL)
+            return
+
+
+def _resident(pid: int) -> int:
+    """Bytes of resident memory now; 0 where the system does not tell."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def brought_in(path: Path, call: Callable[[], object]) -> int | None:
+    """Bytes of the file that are in the page cache after `call` when there were none before. None: not known."""
+    if not hasattr(os, "posix_fadvise") or _cached(path) is None:
+        return None
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    before = _cached(path)
+    call()
+    after = _cached(path)
+    warm(path)
+    return None if before is None or after is None or before > 0 else min(after, path.stat().st_size)
+
+
+def _cached(path: Path) -> int | None:
+    command = ["fincore", "--bytes", "--noheadings", "--output", "RES", str(path)]
+    try:
+        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    except (OSError, ValueError, subprocess.CalledProcessError):
+        return None
+
+
+def warm(path: Path) -> None:
+    """Read the file once, so that all of it is in the page cache."""
+    with path.open("rb") as file:
+        while file.read(1 << 24):
+            pass

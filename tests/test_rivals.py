@@ -1,0 +1,159 @@
+"""What `make bench` makes of the outputs of other tools and of its figures; no rival is needed for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench.against import found, rendering
+from bench.against.found import Verdict, verdict
+from bench.against.timing import ratios
+
+RESULTS = Path(__file__).parent / "bench" / "rivals.json"
+
+CLINIC = """Loading: healthy.state.pt
+Loaded 38 tensors, 5,272 parameters
+
+================================================================================
+DIAGNOSIS -- 1 finding(s) (0 errors, 1 warnings, 0 info)
+================================================================================
+
+  [WARN] dtype_mismatch (1 instance(s))
+    6 params in torch.int64 (majority: torch.float32)
+
+VERDICT: OK with 1 warning(s)
+"""
+
+
+def test_what_a_tool_reports_on_the_healthy_net_too_is_not_the_defect() -> None:
+    assert verdict(frozenset({"a"}), frozenset({"a"})) is Verdict.NOT_FOUND
+    assert verdict(frozenset({"a", "b"}), frozenset({"a"})) is Verdict.FOUND
+    assert verdict(frozenset(), frozenset({"a"})) is Verdict.NOT_FOUND
+
+
+def test_of_bnaudit_only_a_rule_that_names_the_defect_counts() -> None:
+    problems = frozenset({"BN103 bn1"})
+    assert verdict(problems, frozenset(), {"BN103"}) is Verdict.FOUND
+    assert verdict(problems, frozenset(), {"BN501"}) is Verdict.NOT_FOUND
+
+
+def test_a_form_that_is_the_healthy_one_shows_nothing_whatever_is_said_of_it() -> None:
+    assert verdict(frozenset({"a"}), frozenset(), same=True) is Verdict.NOT_APPLICABLE
+
+
+def test_a_tool_that_broke_found_nothing() -> None:
+    assert verdict(None, frozenset()) is Verdict.FAILED
+    assert verdict(frozenset({"a"}), None) is Verdict.FAILED
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "code", "problems"),
+    [
+        (found.driver, 'noise\n{"problems": ["bn1: in training mode"]}\n', 0, {"bn1: in training mode"}),
+        (found.driver, "Traceback (most recent call last):", 1, None),
+        (found.picklescan, "----------- SCAN SUMMARY -----------\nInfected files: 0", 0, set()),
+        (found.picklescan, "----------- SCAN SUMMARY -----------\nInfected files: 1", 1, {"infected"}),
+        (found.picklescan, "usage: picklescan", 2, None),
+        (found.model_clinic, CLINIC, 0, {"dtype_mismatch: 6 params in torch.int64 (majority: torch.float32)"}),
+        (found.model_clinic, "Killed", -9, None),
+        (found.onnx_doctor, "[]", 0, set()),
+        (
+            found.onnx_doctor,
+            '[{"code": "ONNX003", "severity": "error", "message": "not sorted"},'
+            ' {"code": "ONNX9", "severity": "info", "message": "x"}]',
+            1,
+            {"ONNX003: not sorted"},
+        ),
+        (found.onnx_doctor, "", 1, None),
+        (found.polygraphy, "[I] PASSED | Runtime: 0.163s | Command: polygraphy", 0, set()),
+        (found.polygraphy, "[E] FAILED | Runtime: 0.163s | Command: polygraphy", 1, {"FAILED", "failed"}),
+        (found.polygraphy, "[!] Module: 'onnx' is required but could not be imported.", 1, None),
+    ],
+)
+def test_outputs_are_read(read: found.Reader, text: str, code: int, problems: set[str] | None) -> None:
+    assert read(text, code) == problems
+
+
+def test_of_our_own_report_warnings_and_errors_are_read() -> None:
+    findings = [
+        {"rule": "BN103", "layer": "bn1", "severity": "error"},
+        {"rule": "BN117", "layer": None, "severity": "warning"},
+        {"rule": "BN208", "layer": "bn1", "severity": "note"},
+    ]
+    text = json.dumps({"artifacts": [{"findings": findings}]})
+    assert found.bnaudit(text, 1) == {"BN103 bn1", "BN117 None"}
+    assert found.bnaudit("", 2) is None
+
+
+def lines() -> list[dict[str, Any]]:
+    """Two tools on one file: 0.2 s and 40 MiB against 1 s and 30 MiB; a third was stopped."""
+    common = {"format": ".pt", "megabytes": 2000, "size": 1000, "runs": 5, "trouble": "", "in_page_cache": 10}
+    return [
+        common | {"tool": "bnaudit inspect --static", "seconds": 0.2, "mebibytes": 40.0},
+        common | {"tool": "loop", "seconds": 1.0, "mebibytes": 30.0, "in_page_cache": None},
+        common | {"tool": "slow", "seconds": None, "mebibytes": None, "trouble": "over 120 s"},
+    ]
+
+
+def test_ratios_are_theirs_against_ours_and_missing_where_either_is() -> None:
+    ours, loop, slow = entries = lines()
+    ratios(entries)
+    assert ours["seconds_ratio"] == 1.0
+    assert loop["seconds_ratio"] == pytest.approx(5.0)
+    assert loop["mebibytes_ratio"] == pytest.approx(0.75)
+    assert slow["seconds_ratio"] is None
+
+
+def result() -> dict[str, Any]:
+    entries = lines()
+    ratios(entries)
+    cells = {name: {"verdict": "found", "problems": ["BN"]} for name in found.NAMED_BY}
+    row = {"tool": "bnaudit.audit", "form": "module.pt", "cells": cells, "healthy": {"verdict": "", "problems": []}}
+    return {
+        "machine": {
+            "processor": None,
+            "cores": 2,
+            "memory_gib": 4,
+            "system": "Linux x86_64",
+            "python": "3.11.7",
+            "date": "2026-01-01",
+        },
+        "rounds": 5,
+        "versions": {"bnaudit": "0.1.0"},
+        "rivals": {"picklescan": {}},
+        "speed": entries,
+        "found": [row],
+        "not_usable": [{"tool": "absent", "why": "No module named 'absent'"}],
+    }
+
+
+def test_the_section_says_where_another_is_better_and_what_is_not_known() -> None:
+    text = rendering.markdown(result())
+    assert "| .pt: loop | 1.00 s (×5) | 30 MiB | not known |" in text
+    assert "| .pt: bnaudit inspect --static | 0.20 s | 40 MiB | 1 % |" in text
+    assert "| .pt: slow | over 120 s |" in text
+    assert "In less memory than bnaudit: loop (.pt 2 GB)" in text
+    assert "Faster than bnaudit: nothing" in text
+    assert "absent could not be used here: No module named 'absent'" in text
+    assert "processor not known" in text
+
+
+def test_a_missed_defect_or_a_false_alarm_of_ours_fails_the_run() -> None:
+    assert rendering.sound(result())
+    missed = result()
+    missed["found"][0]["cells"]["eval leak"]["verdict"] = "not found"
+    assert not rendering.sound(missed)
+    assert "bnaudit does not find in any form: eval leak" in rendering.markdown(missed)
+    alarm = result()
+    alarm["found"][0]["healthy"]["problems"] = ["BN301 None"]
+    assert not rendering.sound(alarm)
+
+
+def test_a_rival_that_finds_more_is_named() -> None:
+    more = result()
+    more["found"][0]["cells"]["no tracking"]["verdict"] = "not found"
+    cells = {name: {"verdict": "found", "problems": ["x"]} for name in found.NAMED_BY}
+    more["found"].append(more["found"][0] | {"tool": "other", "cells": cells})
+    assert "not by bnaudit, given the same form: other (no tracking)" in rendering.markdown(more)
