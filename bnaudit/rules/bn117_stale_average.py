@@ -121,9 +121,9 @@ def _lag(part: str, averaged: NormLayer, raw: NormLayer, limits: Mapping[str, fl
     share = _initial_share(averaged, raw)
     if share >= limits["initial_share"]:
         message, value, limit = "averaged statistics still hold their initial values", share, limits["initial_share"]
-    elif (shift := _distance(averaged, raw, limits)) and _is_snapshot(averaged, raw):
-        message = "averaged statistics are an old snapshot of the raw model's, in standard deviations of the mean"
-        value, limit = shift, limits["mean_shift"]
+    elif (distance := _distance(averaged, raw, limits)) and _is_snapshot(averaged, raw):
+        of_what, value, limit = distance
+        message = f"averaged statistics are an old snapshot of the raw model's, in {of_what}"
     else:
         return
     yield Hit(
@@ -178,17 +178,23 @@ def _fit(change: NDArray[np.float64], towards_initial: NDArray[np.float64]) -> f
     return share if unexplained <= (1.0 - _EXPLAINED) * total else 0.0
 
 
-def _distance(averaged: NormLayer, raw: NormLayer, limits: Mapping[str, float]) -> float:
-    """Rms mean shift in raw standard deviations when it or the variances are beyond the limits, else 0."""
+def _distance(averaged: NormLayer, raw: NormLayer, limits: Mapping[str, float]) -> tuple[str, float, float] | None:
+    """How far the statistics are apart, and its limit: the rms mean shift in raw standard deviations, or else the
+    factor between the variances; None within both limits.
+    """
     kept = _live(averaged, raw)
     if kept is None:
-        return 0.0
+        return None
     mean, raw_mean, var, raw_var = kept
     shift = float(((mean - raw_mean) ** 2 / raw_var).mean()) ** 0.5
+    if shift > limits["mean_shift"]:
+        return "standard deviations of the mean", shift, limits["mean_shift"]
     ratios = sorted((var / raw_var).tolist())
     ratio = ratios[len(ratios) // 2]
-    far = shift > limits["mean_shift"] or not 1 / limits["variance_factor"] <= ratio <= limits["variance_factor"]
-    return shift if far else 0.0
+    factor = max(ratio, 1.0 / ratio)
+    if factor > limits["variance_factor"]:
+        return "the factor between the variances", factor, limits["variance_factor"]
+    return None
 
 
 def _copied(pair: AveragedPair, copied: list[tuple[NormLayer, NormLayer]], limit: float) -> Iterator[Hit]:

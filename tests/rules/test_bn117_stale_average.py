@@ -92,6 +92,9 @@ def test_an_average_of_the_statistics_that_is_merely_older_does_not_lag() -> Non
         (0.6, 1.0, None, False),
         (0.1, 2.1, 4_000, True),
         (0.1, 1.9, 4_000, False),
+        (0.0, 2.1, 4_000, True),
+        (0.0, 1 / 2.1, 4_000, True),
+        (0.0, 1.9, 4_000, False),
     ],
 )
 def test_an_old_snapshot(mean_shift: float, factor: float, counter: int | None, found: bool) -> None:
@@ -102,6 +105,13 @@ def test_an_old_snapshot(mean_shift: float, factor: float, counter: int | None, 
         "counter": counter,
     }
     assert bool(run(*beside(batch_norm(**{**RAW, **old, **affine(0.1)})))) is found
+
+
+def test_a_snapshot_of_other_variances_alone_states_their_factor() -> None:
+    old = {"mean": RAW["mean"], "var": RAW["var"] * 3.0, "counter": 4_000}
+    (hit,) = run(*beside(batch_norm(**{**RAW, **old, **affine(0.1)})))
+    assert (hit.value, hit.limit) == (3.0, 2.0)
+    assert "factor between the variances" in hit.message
 
 
 @pytest.mark.parametrize(
