@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from bnaudit.description import NormLayer
-from bnaudit.reading.onnx.scope import Site
+from bnaudit.reading.onnx.scope import Site, Value
 
 _BIAS = {
     "Conv": 2,
@@ -15,6 +15,7 @@ _BIAS = {
     "com.microsoft.NhwcFusedConv": 2,
     "QLinearConv": 8,
 }
+_KEPT = ("Constant", "DequantizeLinear")
 _FEWEST = 3
 _SHARE = 0.8
 _MADE_BY_EXPORTER = re.compile(r"onnx::Conv(?:Transpose)?_\d+")
@@ -28,8 +29,8 @@ def folded(sites: list[Site], layers: Sequence[NormLayer], producer: str | None)
     """
     convolutions = [site for site in sites if site.operator in _BIAS]
     biases = [(site, site.input(_BIAS[site.operator])) for site in convolutions]
-    with_bias = [(site, bias) for site, bias in biases if bias is not None]
-    made = sum(1 for site, bias in with_bias if bias is not None and _is_made(site, bias.name))
+    with_bias = [(site, bias) for site, bias in biases if bias is not None and _is_stored(bias)]
+    made = sum(1 for site, bias in with_bias if _is_made(site, bias.name))
     many = not layers and len(convolutions) >= _FEWEST and len(with_bias) >= _SHARE * len(convolutions)
     if any(layer.kind.is_batch for layer in layers) or not (made or many):
         return ""
@@ -39,6 +40,12 @@ def folded(sites: list[Site], layers: Sequence[NormLayer], producer: str | None)
         f"{'batch norm' if layers else 'norm node'} is left"
         f"{f'; producer {producer}' if producer else ''}"
     )
+
+
+def _is_stored(bias: Value) -> bool:
+    """A bias that the graph computes is none: the dynamo exporter expands a zero where a convolution has no bias."""
+    kept = bias.origin()
+    return kept.tensor is not None or (kept.site is not None and kept.site.operator in _KEPT)
 
 
 def _is_made(site: Site, bias: str) -> bool:

@@ -205,6 +205,16 @@ def test_one_bias_that_an_exporter_made_is_evidence_beside_a_norm_of_another_kin
     )
 
 
+def test_zeros_that_the_dynamo_exporter_expands_into_a_bias_are_no_evidence(tmp_path: Path) -> None:
+    nodes, arrays = convolutions(3, 3)
+    for index in range(3):
+        arrays.pop(f"c{index}.bias")
+    arrays |= {"zero": np.float32(0), "shape": np.array([4])}
+    expanded = [node("Expand", ["zero", "shape"], [f"c{index}.bias"]) for index in range(3)]
+    part = part_of(model([*expanded, *nodes], arrays, outputs=("h2",)), tmp_path)
+    assert part.operators == 6 and part.folded == ""
+
+
 def test_biases_beside_a_norm_of_another_kind_are_no_evidence_by_themselves(tmp_path: Path) -> None:
     nodes, arrays = convolutions(5, 5)
     nodes.append(node("LayerNormalization", ["h4", "gamma", "beta"]))
