@@ -111,11 +111,11 @@ def _dry_run(part: Part, layer: NormLayer, variance: float, assumed: float) -> _
 
 
 def _whole_power(variance: float, momentum: float, layer: NormLayer) -> int:
-    """The k ≥ 1 with variance = (1 − momentum)ᵏ within rounding; 0: none."""
+    """The k ≥ 1 with variance = (1 − momentum)ᵏ within rounding, for a variance below 1; 0: none."""
     power = round(math.log(variance) / math.log1p(-momentum))
     dtype = layer.running_var.dtype if layer.running_var is not None else ""
     rounding = min(_ROUNDING.get(dtype, 1e-6 * (power + 1)), 0.2 * momentum)
-    fits = power >= 1 and math.isclose(variance, (1.0 - momentum) ** power, rel_tol=rounding)
+    fits = math.isclose(variance, (1.0 - momentum) ** power, rel_tol=rounding)
     return power if fits else 0
 
 

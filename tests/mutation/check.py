@@ -167,6 +167,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], help="modules whose path contains this; repeatable")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--depth", type=int, default=1, help="groups of tests asked; 1: the module's own")
+    parser.add_argument("--json", type=Path, default=ROOT / ".bench" / "mutation.json", help="file of the outcomes")
     parser.add_argument("--log", type=Path, help="file for the output of the tests")
     asked = parser.parse_args()
     if not hasattr(os, "fork"):
@@ -179,7 +180,7 @@ def main() -> int:
     check = Check(asked.jobs, asked.depth, asked.log)
     found = check.run(paths)
     reasons = justified()
-    _write(ROOT / ".bench" / "mutation.json", found, check.outcomes, reasons)
+    _write(asked.json, found, check.outcomes, reasons)
     survivors = listed(found, check.outcomes, reasons)
     wrong = stale(found, check.outcomes, reasons, len(paths) == len(modules()))
     print(table(found, check.outcomes, reasons))

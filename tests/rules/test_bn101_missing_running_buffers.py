@@ -228,3 +228,92 @@ def test_the_given_model_clears_what_a_state_dict_leaves_open() -> None:
     layer = bare("bn1", Evidence.CLASS, None, kind=NormKind.INSTANCE, tracks_statistics=False)
     loaded = Loaded(model="net.py:build", matched=("bn1",), missing=(), unexpected=(), filled_counters=())
     assert run_hits(RULE, loaded, subject=description(part([layer], carrier=Carrier.MODULE))) == []
+
+
+@pytest.mark.parametrize("version", [None, 2])
+@pytest.mark.parametrize("kind", [NormKind.UNKNOWN, NormKind.BATCH])
+def test_a_torn_layer_needs_no_complete_one_of_its_version(version: int | None, kind: NormKind) -> None:
+    assert only(run(part([batch_norm("bn1", var=None, kind=kind, metadata_version=version)]))).layer == "bn1"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": NormKind.INSTANCE},
+        {"kind": NormKind.GROUP},
+        {"tracks_statistics": False},
+    ],
+)
+def test_a_torn_layer_that_is_no_batch_norm_or_does_not_track_is_no_matter_of_this_rule(
+    changes: dict[str, Any],
+) -> None:
+    assert run(part([batch_norm("bn1", var=None, **changes)])) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "evidence", "tracks"),
+    [
+        (NormKind.UNKNOWN, Evidence.CLASS, True),
+        (NormKind.BATCH, Evidence.CLASS, None),
+        (NormKind.FROZEN_BATCH, Evidence.OPERATOR, None),
+    ],
+)
+def test_a_layer_of_which_nobody_says_that_it_keeps_statistics_lacks_none(
+    kind: NormKind, evidence: Evidence, tracks: bool | None
+) -> None:
+    layer = bare("bn1", evidence, None, kind=kind, tracks_statistics=tracks)
+    assert run(part([layer], carrier=Carrier.MODULE)) == []
+    assert run(part([layer])) == []
+
+
+def test_a_torn_layer_is_told_once_and_is_no_complete_sibling() -> None:
+    torn = batch_norm("layer1.0.bn1", mean=None, metadata_version=2, evidence=Evidence.METADATA)
+    proved, note = run(part([torn, bare("layer2.0.bn1")]))
+    assert (proved.layer, proved.severity) == ("layer1.0.bn1", None)
+    assert (note.layer, note.severity, note.value, note.limit) == (None, Severity.NOTE, 1, 0)
+    assert "(layer2.0.bn1)" in note.message
+
+
+def test_without_a_class_version_a_complete_sibling_of_version_two_proves_nothing() -> None:
+    complete = batch_norm("layer1.0.bn1", metadata_version=2)
+    hit = only(run(part([complete, bare("layer2.0.bn1", Evidence.AFFINE, None)])))
+    assert (hit.layer, hit.severity, hit.confidence) == (None, Severity.NOTE, Confidence.LOW)
+
+
+@pytest.mark.parametrize("kind", [NormKind.UNKNOWN, NormKind.BATCH])
+def test_a_class_version_speaks_for_batch_norm_whatever_the_name(kind: NormKind) -> None:
+    hit = only(run(part([batch_norm("stem.bn"), bare("head.norm", kind=kind)])))
+    assert (hit.confidence, hit.value) == (Confidence.MEDIUM, 1)
+    assert "InstanceNorm" in hit.message
+
+
+def test_one_class_version_among_the_open_layers_is_enough_for_medium_confidence() -> None:
+    layers = [batch_norm("stem.bn"), bare("head.bn1"), bare("tail.bn1", Evidence.AFFINE, None)]
+    hit = only(run(part(layers)))
+    assert (hit.confidence, hit.value) == (Confidence.MEDIUM, 2)
+    assert "InstanceNorm" in hit.message
+
+
+def test_one_sibling_is_no_hint_for_the_others() -> None:
+    layers = [batch_norm("layer1.0.bn1"), *(bare(n, Evidence.AFFINE, None) for n in ("layer2.0.bn1", "head.bn9"))]
+    hit = only(run(part(layers)))
+    assert "named like batch norm, and nothing else says so" in hit.message
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (("stem", "head", "neck"), "(stem, head, neck)"),
+        (("stem", "head", "neck", "tail"), "(stem, head, neck, …)"),
+        (("",), "(the model itself)"),
+    ],
+)
+def test_the_note_lists_three_names(names: tuple[str, ...], shown: str) -> None:
+    hit = only(run(part([bare(name) for name in names])))
+    assert shown in hit.message
+
+
+def test_a_copy_of_parameters_is_worth_a_note_at_zero() -> None:
+    shadow = [bare("bn1", Evidence.AFFINE, None)]
+    hit = only(run(part([batch_norm("bn1")], "model"), part(shadow, "ema.shadow")))
+    assert (hit.limit, hit.value, hit.confidence) == (0, 1, Confidence.HIGH)

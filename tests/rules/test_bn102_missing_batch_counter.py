@@ -55,6 +55,8 @@ def test_known_momentum_alone_stays_a_note() -> None:
         batch_norm(counter=None, kind=NormKind.INSTANCE),
         batch_norm(counter=None, kind=NormKind.UNKNOWN),
         batch_norm(counter=None, mean=None),
+        batch_norm(counter=None, var=None),
+        batch_norm(counter=None, tracks_statistics=False),
         batch_norm(counter=None, mean=None, var=None),
         batch_norm(counter=None, evidence=Evidence.OPERATOR),
         batch_norm(counter=None, mean=tensor("bn/moving_mean", (0.1, 0.2, 0.3))),
@@ -87,3 +89,19 @@ def test_a_load_that_filled_it_is_told() -> None:
     assert "filled it in silently" in first.message
     assert "silently" not in second.message
     assert first.severity is second.severity is Severity.NOTE
+
+
+@pytest.mark.parametrize("carrier", [Carrier.STATE_DICT, Carrier.MODULE, Carrier.SCRIPT])
+@pytest.mark.parametrize("tracks", [True, None])
+def test_everything_that_pytorch_saves_has_a_place_for_one(carrier: Carrier, tracks: bool | None) -> None:
+    (hit,) = run(part([batch_norm(counter=None, tracks_statistics=tracks)], carrier=carrier))
+    assert hit.message == "num_batches_tracked is missing; predictions do not use it"
+
+
+def test_what_was_loaded_into_another_part_says_nothing() -> None:
+    subject = description(part([batch_norm("bn1", counter=None)], carrier=Carrier.MODULE))
+    filled = ("bn1.num_batches_tracked",)
+    loaded = Loaded(model="net.py:build", matched=("bn1",), missing=filled, unexpected=(), filled_counters=filled)
+    for measured in ({"part": "ema"}, {}):
+        (hit,) = run_hits("bn102_missing_batch_counter", *[loaded][: len(measured)], subject=subject, **measured)
+        assert "silently" not in hit.message

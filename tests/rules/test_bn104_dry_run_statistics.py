@@ -73,6 +73,7 @@ def test_the_signature_survives_half_precision(dtype: torch.dtype) -> None:
         {"var": (0.9, 0.9, 0.81)},
         {"var": (0.9, 0.9, 0.9), "mean": (0, 0, 1e-20)},
         {"var": (0.95, 0.95, 0.95)},
+        {"var": (0.87, 0.87, 0.87)},
         {"var": (1, 1, 1)},
         {"var": (1.1, 1.1, 1.1)},
         {"var": (0, 0, 0)},
@@ -112,3 +113,55 @@ def test_the_pages_arithmetic() -> None:
     value = arithmetic.normalize(np.array([[30.0]]), np.zeros(1), np.array([0.9]), 0.0).item()
     assert round(value, 1) == 31.6
     assert f"{arithmetic.residual_share(0.1, 100):.5f}" == "0.00003"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "momentum", "inside", "outside"),
+    [
+        ("float16", 0.1, 0.97e-3, 1.03e-3),  # a float16 is stored to 1 in 1,000
+        ("bfloat16", 0.1, 7.8e-3, 8.2e-3),
+        ("float32", 0.1, 1.95e-6, 2.05e-6),  # 1e-6 for the start and 1e-6 for each update
+        ("bfloat16", 0.01, 1.9e-3, 2.1e-3),  # a fifth of the momentum: nearer, everything would fit
+    ],
+)
+def test_rounding_explains_so_much_and_no_more(dtype: str, momentum: float, inside: float, outside: float) -> None:
+    for excess, found in ((inside, 1), (outside, 0)):
+        variance = (1 - momentum) * (1 + excess)
+        layer = dry(tensor("bn1.running_var", (variance,) * 3, dtype), momentum=momentum)
+        assert len(run(part([layer], carrier=Carrier.MODULE))) == found
+
+
+@pytest.mark.parametrize(("momentum", "found"), [(5.2e-4, 1), (4.8e-4, 0)])
+def test_a_counter_that_would_mean_a_momentum_below_a_two_thousandth_solves_nothing(
+    momentum: float, found: int
+) -> None:
+    assert len(run(part([dry(((1 - momentum) ** 10,) * 3, counter=10)]))) == found
+
+
+@pytest.mark.parametrize(("below_one", "counter", "found"), [(0.8e-3, 1, 1), (0.8e-3, None, 0), (1.1e-3, None, 1)])
+def test_only_uncounted_layers_near_one_are_read_as_absorbed(below_one: float, counter: int | None, found: int) -> None:
+    layer = dry((1 - below_one,) * 3, counter=counter)
+    assert len(run(part([layer]), limits={"assumed_momentum": below_one})) == found
+
+
+@pytest.mark.parametrize(("share_of_the_limit", "found"), [(1.0005, 0), (1.0015, 1)])
+def test_absorbed_variances_may_be_off_by_a_thousandth_of_the_limit(share_of_the_limit: float, found: int) -> None:
+    below_one = 1e-3 * share_of_the_limit
+    assert len(run(part([dry((1 - below_one,) * 3)]), limits={"assumed_momentum": below_one})) == found
+
+
+def test_a_variance_exactly_at_the_limit_is_read_as_absorbed() -> None:
+    at_it = 0.5 / 1.001
+    assert at_it * 1.001 == 0.5
+    layer = dry((0.5, 0.5, 0.5))
+    assert run(part([layer]), limits={"assumed_momentum": 0.5, "absorbed_variance": at_it}) == []
+    assert len(run(part([layer]), limits={"assumed_momentum": 0.5, "absorbed_variance": at_it * 0.999})) == 1
+
+
+def test_a_variance_that_grew_by_one_is_no_forward_of_zeros() -> None:
+    assert run(part([dry((1 / 0.95,) * 3, momentum=0.05)], carrier=Carrier.MODULE)) == []
+
+
+def test_a_momentum_near_one_is_one_too() -> None:
+    (hit,) = run(part([dry((0.05, 0.05, 0.05), momentum=0.95)], carrier=Carrier.MODULE))
+    assert "1 forward of zeros, momentum 0.95," in hit.message
