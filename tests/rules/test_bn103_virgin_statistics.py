@@ -83,8 +83,9 @@ def test_untrained_layers_beside_trained_ones_that_are_all_virgin_are_not_blamed
 def test_absorbed_statistics_are_one_note(variance: float, open_verdict: bool) -> None:
     layers = [virgin(f"bn{i}", var=(variance,) * 3, counter=None, beta=(0.3, 0.2, 0.1)) for i in range(5)]
     (hit,) = run(part(layers))
-    assert (hit.layer, hit.severity) == (None, Severity.NOTE)
+    assert (hit.layer, hit.severity, hit.value, hit.limit) == (None, Severity.NOTE, variance, 1)
     assert bool(hit.undecided) is open_verdict
+    assert hit.message.endswith("or never stored") is open_verdict
 
 
 @pytest.mark.parametrize("kind", [NormKind.BATCH, NormKind.FROZEN_BATCH])
@@ -155,3 +156,69 @@ def test_weights_and_biases_that_an_initialiser_drew_are_a_note_that_stays_open(
     assert (hit.layer, hit.severity) == (None, Severity.NOTE)
     assert hit.undecided
     assert len(run(part([*layers, virgin("head.bn", beta=(1, 1, 1), counter=0)]))) == 13
+
+
+def test_a_part_without_batch_norms_is_no_fresh_model() -> None:
+    assert run(part([])) == []
+
+
+@pytest.mark.parametrize("left", [{"mean": ()}, {"var": ()}, {"mean": (), "var": ()}, {"var": None}, {"mean": None}])
+def test_a_layer_without_values_does_not_count(left: dict[str, Any]) -> None:
+    (hit,) = run(part([virgin("bn1"), batch_norm("bn2", **left)]))
+    assert (hit.layer, hit.severity, hit.value) == (None, Severity.NOTE, 1)
+
+
+def test_one_channel_is_enough() -> None:
+    single: dict[str, Any] = {"mean": (0,), "var": (1,), "gamma": (1,), "beta": (0,)}
+    (fresh,) = run(part([virgin(**single)]))
+    assert fresh.message.endswith("variance 1 and nothing trained")
+    (trained,) = run(part([virgin(**single, counter=1), MOVED]))
+    assert trained.layer == "bn1"
+
+
+def test_one_layer_as_if_drawn_makes_the_model_so() -> None:
+    random = np.random.default_rng(0)
+    zeros, ones = np.zeros(64), np.ones(64)
+    drawn = [
+        virgin(f"{i}.bn", mean=zeros, var=ones, gamma=random.normal(0.1, 0.1, 64), beta=random.normal(0, 0.1, 64))
+        for i in range(8)
+    ]
+    single = virgin("head.bn", mean=(0,), var=(1,), gamma=(0.1,), beta=(0,))
+    (hit,) = run(part([*drawn, single]))
+    assert hit.message.endswith("a weight and bias as if drawn") and hit.value == 9
+
+
+ABSORBED: dict[str, Any] = {"var": (1 - 1e-5,) * 3, "counter": None, "beta": (0.3, 0.2, 0.1)}
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        {"mean": (0, 0, 1e-3)},
+        {"mean": (1e-3, 1e-3, 1e-3)},
+        {"var": (1 - 1e-5, 1 - 1e-4, 1 - 1e-5)},
+        {"var": (1 - 1e-4,) * 3},
+    ],
+)
+def test_absorbed_means_one_variance_everywhere_and_no_mean(one: dict[str, Any]) -> None:
+    for order in (1, -1):
+        layers = [virgin("bn1", **{**ABSORBED, **one}), virgin("bn2", **ABSORBED)]
+        assert run(part(layers[::order])) == []
+
+
+def test_one_trained_affine_is_enough_to_have_absorbed_statistics() -> None:
+    (hit,) = run(part([virgin("bn1", **ABSORBED), virgin("bn2", **{**ABSORBED, "beta": (0, 0, 0)})]))
+    assert (hit.layer, hit.severity) == (None, Severity.NOTE)
+    assert run(part([virgin(f"bn{i}", **{**ABSORBED, "beta": (0, 0, 0)}) for i in range(2)])) == []
+
+
+@pytest.mark.parametrize(("variance", "limit", "found"), [(1 - 1.0005e-3, 1e-3, 1), (1 - 1.0015e-3, 1e-3, 0)])
+def test_a_thousandth_of_the_limit_is_left_to_rounding(variance: float, limit: float, found: int) -> None:
+    layers = [virgin(f"bn{i}", **{**ABSORBED, "var": (variance,) * 3}) for i in range(2)]
+    assert len(run(part(layers), limits={"absorbed_variance": limit})) == found
+
+
+def test_a_variance_exactly_at_the_limit_is_near_enough() -> None:
+    assert 0.5 / 1.001 * 1.001 == 0.5
+    layers = [virgin(f"bn{i}", **{**ABSORBED, "var": (0.5,) * 3}) for i in range(2)]
+    assert len(run(part(layers), limits={"absorbed_variance": 0.5 / 1.001})) == 1
