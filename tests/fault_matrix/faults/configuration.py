@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,11 +17,22 @@ FLAGGED = frozenset({"pickled module", "scripted", "live module"})
 TOLD_BY_NORMS = frozenset({*FLAGGED, "traced", "exported"})
 
 
+def that_train(net: nn.Module) -> list[str]:
+    """Batch norms that train() puts into training mode: some nets keep those of their backbone in eval mode."""
+    trained = copy.deepcopy(net).train()
+    return [name for name in tracked(net) if trained.get_submodule(name).training]
+
+
 def several(net: nn.Module) -> list[str]:
     """Batch norms, where there are at least three with one epsilon: of two nobody can say which is the odd one."""
     norms = [module for module in net.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
     names = tracked(net)
     return names if len(names) > 2 and len({norm.eps for norm in norms}) == 1 else []
+
+
+def of_one_process(net: nn.Module) -> list[str]:
+    """Batch norms with statistics, in a net without any SyncBatchNorm of its own."""
+    return [] if any(isinstance(module, nn.SyncBatchNorm) for module in net.modules()) else tracked(net)
 
 
 def without_statistics(planting: Planting) -> None:
@@ -77,9 +89,10 @@ def _momenta(
     """In all layers and in one. That the net is saved in training mode is told beside it."""
     plant: Callable[[Planting], None] = partial(momentum, value=value, training=training)
     also = ("BN201", "BN202") if training else ()
-    needs = frozenset({Facet.MOMENTUM})
+    shared: dict[str, Any] = {"needs": frozenset({Facet.MOMENTUM}), "also": also, "only": only, **more}
+    targets = that_train if training else tracked
     return [
-        Fault(name, "BN208", plant, severity, scope=scope, needs=needs, also=also, only=only, **more)
+        Fault(name, "BN208", plant, severity, scope=scope, targets=targets, **shared)
         for scope in (Scope.ALL, Scope.ONE)
     ]
 
@@ -94,7 +107,7 @@ FAULTS = [
             Question.NEIGHBOURS,
             scope,
             needs=frozenset({Facet.EPSILON}),  # what tells a norm without statistics from an affine layer: it is code
-            instead=("BN301", "BN303"),
+            instead=("BN210", "BN301", "BN303"),  # where it is a SyncBatchNorm; where samples are seen to mix in it
             also=("BN403", "BN404"),
             only=TOLD_BY_NORMS,
         )
@@ -166,6 +179,7 @@ FAULTS = [
             Severity.NOTE,
             None,
             scope,
+            targets=of_one_process,
             needs=frozenset({Facet.CLASSES}),
             only=frozenset({"pickled module", "live module", "state dict"}),
         )
@@ -179,6 +193,7 @@ FAULTS = [
             Severity.ERROR,
             Question.NEIGHBOURS,
             scope,
+            targets=of_one_process,
             needs=frozenset({Facet.CLASSES}),
             instead=("BN301",),
             also=("BN403", "BN404"),
