@@ -159,7 +159,7 @@ def _buffers(part: Part) -> _Answer:
     if keeping := _keeping(part):
         return Outcome.PASSED, f"{_count(keeping, 'layer')}, none lacks a statistic", ""
     if part.folded:
-        return Outcome.NOT_CHECKED, "folded: no batch norm is left", "the checkpoint: bnaudit compare"
+        return Outcome.NOT_CHECKED, "no batch norm is left: folded, if any was", "the checkpoint: bnaudit compare"
     return Outcome.PASSED, "no layer here keeps running statistics", ""
 
 

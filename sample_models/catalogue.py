@@ -9,6 +9,7 @@ from sample_models.running_catalogue import RUNNING_CONTROLS, RUNNING_DEFECTS
 STAGE_2 = ("layer2.0.bn1", "layer2.0.bn2", "layer2.0.downsample.1")
 NORMS = ("bn1", "layer1.0.bn1", "layer1.0.bn2", *STAGE_2)
 DIGITS = "digits.py:build"
+FOLDED = ("buffers", "train-eval-gap")
 
 HEALTHY = {
     "healthy/state_dict.pt": Sample("a state dict", run=Run(DIGITS)),
@@ -19,7 +20,9 @@ HEALTHY = {
     "healthy/pickled_module.pt": Sample("a whole module, saved in eval mode", run=Run(allowed="trust_pickle")),
     "healthy/torchscript_scripted.pt": Sample("TorchScript, scripted", run=Run(allowed="run")),
     "healthy/torchscript_traced.pt": Sample("TorchScript, traced in eval mode", run=Run(allowed="run")),
-    "healthy/torchscript_frozen.pt": Sample("TorchScript, frozen: the norms are folded away", run=Run(allowed="run")),
+    "healthy/torchscript_frozen.pt": Sample(
+        "TorchScript, frozen: the norms are folded away", run=Run(allowed="run", open=FOLDED)
+    ),
     "healthy/exported_program.pt2": Sample("torch.export, eval mode", run=Run(allowed="run")),
     "healthy/exported_program_flat.pt2": Sample(
         "torch.export in the archive layout of PyTorch 2.1 to 2.7", run=Run(allowed="run")
@@ -35,7 +38,7 @@ HEALTHY = {
         "a pickle of NumPy arrays, laid out as detectron2 does", run=Run(DIGITS, allowed="trust_pickle")
     ),
     "healthy/norms_kept.onnx": Sample("ONNX with its BatchNormalization nodes", run=Run()),
-    "healthy/norms_folded.onnx": Sample("ONNX with the norms folded into the convolutions", run=Run()),
+    "healthy/norms_folded.onnx": Sample("ONNX with the norms folded into the convolutions", run=Run(open=FOLDED)),
 }
 
 DEFECTS = {
