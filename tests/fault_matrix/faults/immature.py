@@ -10,7 +10,7 @@ from bnaudit.results import Question, Severity
 
 COUNTED = frozenset({Facet.STATISTICS, Facet.COUNTERS})
 WITH_COUNTERS = STATES | WHOLE_MODULES | {"scripted", "traced", "exported"}
-"""A graph has none, and cannot tell how mature the statistics are: that its buffers are complete is still true of it."""
+"""A graph has none, and cannot tell how mature its statistics are: that none is missing is still true of it."""
 WITH_MOMENTUM = WITH_COUNTERS - STATES
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from fault_matrix.faults.saved_state import MEASURED, STATES, forget_versions, set_counters, several
+from fault_matrix.faults.saved_state import MEASURED, forget_versions, several
 from fault_matrix.values import Facet, Fault, Planting, Scope, with_trained_affines
 from torch import nn
 

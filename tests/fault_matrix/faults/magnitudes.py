@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from fault_matrix.faults.saved_state import MEASURED, STATES, change_all, several
 from fault_matrix.values import Facet, Fault, Planting, Scope, tracked
 from torch import nn
