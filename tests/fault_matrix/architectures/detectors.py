@@ -36,18 +36,18 @@ class Pyramid(nn.Module):
 
 
 class Head(nn.Module):
-    """Shared by all levels, its norm too, which is fair: the levels are alike behind norms of their own.
+    """Shared by all levels, its norm too, which comes first: behind norms of their own the levels are alike.
 
-    A convolution of 3 × 3 would not be: of the smallest level most is border, which makes variances differ twofold.
+    Behind a convolution they would not be: their channels are not equally correlated, and variances differ twofold.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.conv, self.bn = nn.Conv2d(8, 8, 1, bias=False), nn.BatchNorm2d(8)
+        self.bn, self.conv = nn.BatchNorm2d(8), nn.Conv2d(8, 8, 3, padding=1)
         self.scores = nn.Conv2d(8, 5, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.scores(torch.relu(self.bn(self.conv(x))))
+        return self.scores(torch.relu(self.conv(torch.relu(self.bn(x)))))
 
 
 class Detector(nn.Module):
