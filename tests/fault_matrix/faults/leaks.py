@@ -18,6 +18,7 @@ from fault_matrix.faults.places import (
     layers,
     put_behind,
     replace,
+    without_padding,
 )
 from fault_matrix.values import Facet, Fault, Planting, Scope, tracked
 from torch import nn
@@ -82,11 +83,18 @@ class Stubborn2d(_Stubborn, nn.BatchNorm2d):
 
 
 class MadeInForward(nn.Module):
-    """Makes a norm anew in every forward, out of eval()'s reach."""
+    """Makes a norm anew in every forward, out of eval()'s reach; gamma and beta stay."""
+
+    def __init__(self, norm: Any) -> None:
+        super().__init__()
+        shape = (-1, *[1] * (2 if isinstance(norm, nn.BatchNorm2d) else 0))
+        self.gain, self.offset = (nn.Parameter(value.detach().reshape(shape)) for value in (norm.weight, norm.bias))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.ndim == 3:
+            return nn.BatchNorm1d(x.shape[1], affine=False)(x) * self.gain.unsqueeze(1) + self.offset.unsqueeze(1)
         kind = nn.BatchNorm2d if x.ndim == 4 else nn.BatchNorm1d
-        return kind(x.shape[1])(x)
+        return kind(x.shape[1], affine=False)(x) * self.gain + self.offset
 
 
 class Hidden(nn.Module):
@@ -137,6 +145,16 @@ class ScaledByItsWeight(nn.Module):
         return x * (1 + 1e-3 * rows.mean())
 
 
+def using_statistics(net: nn.Module) -> list[str]:
+    """The plain batch norms with statistics whose gain lets their answer depend on what they receive."""
+    norms = ((name, net.get_submodule(name)) for name in tracked(net))
+    return [
+        name
+        for name, norm in norms
+        if type(norm) in (nn.BatchNorm1d, nn.BatchNorm2d) and norm.weight is not None and bool(norm.weight.any())
+    ]
+
+
 def becoming(one: type[nn.Module], two: type[nn.Module]) -> Callable[[Planting], None]:
     """The chosen norms become of these classes, for (N, C) or (N, C, L) and for (N, C, H, W)."""
 
@@ -150,7 +168,7 @@ def becoming(one: type[nn.Module], two: type[nn.Module]) -> Callable[[Planting],
 
 def made_in_forward(planting: Planting) -> None:
     for name in planting.layers:
-        replace(planting.net, name, MadeInForward())
+        replace(planting.net, name, MadeInForward(planting.net.get_submodule(name)))
     if planting.carrier.holds(Facet.CLASSES):
         planting.located = tuple(f"<made in forward of {name}>" for name in planting.layers)
 
@@ -175,7 +193,7 @@ def _norm(name: str, plant: Callable[[Planting], None], *, scope: Scope = Scope.
         "gone": _WRITTEN_ANEW,
         **more,
     }
-    return Fault(name, "BN401", plant, Severity.ERROR, scope=scope, targets=tracked, **fields)
+    return Fault(name, "BN401", plant, Severity.ERROR, scope=scope, targets=using_statistics, **fields)
 
 
 def _dropping(name: str, make: Callable[[], nn.Module], severity: Severity | None, **more: Any) -> Fault:
@@ -185,12 +203,11 @@ def _dropping(name: str, make: Callable[[], nn.Module], severity: Severity | Non
         behind(make, changes_by_chance if severity else always),
         severity,
         Question.EVAL_MODE,
-        targets=layers,
         needs=_RUNS,
         measured=True,
         # An exporter that spells dropout out writes a comparison with random numbers, which BN302 tells.
         instead=(*IN_THE_CODE, "BN302") if severity else (),
-        **more,
+        **{"targets": layers, **more},
     )
 
 
@@ -214,6 +231,7 @@ FAULTS = [
             "train() overridden",
             becoming(Stubborn1d, Stubborn2d),
             scope=scope,
+            also=("BN501",),  # where weights are frozen, that is a norm in training mode
             instead=(*IN_THE_CODE, "BN201"),  # a script has the flag, but not the method: there eval() works
         )
         for scope in (Scope.ALL, Scope.ONE)
@@ -221,15 +239,19 @@ FAULTS = [
     _norm(
         "norm made in forward",
         made_in_forward,
-        only=NOT_SCRIPTED,
-        # onnxruntime's optimizations get a variance wrong that equals gamma; and dynamo's inference form has the
-        # statistics that the norm was made with.
-        also=("BN307", "BN103"),
+        only=NOT_SCRIPTED & NOT_DYNAMO,  # dynamo writes an inference form with the statistics of a fresh norm
+        also=("BN307",),  # onnxruntime's optimizations get a variance wrong that equals gamma
     ),
     _norm("norm in a plain list", hidden, only=NOT_SCRIPTED & NOT_DYNAMO, instead=(*IN_THE_CODE, "BN207")),
     _dropping("dropout without its flag", partial(AlwaysDropping, 0.05), Severity.ERROR),
     _dropping("channels dropped without a flag", AlwaysDroppingChannels, Severity.ERROR, only=NOT_OLDER_ONNX),
     _dropping("dropout without its flag at p = 0", partial(AlwaysDropping, 0.0), None),
-    _dropping("batch norm's operator on each sample by itself", NormOfEachSample, None, only=NOT_OLDER_ONNX),
+    _dropping(
+        "batch norm's operator on each sample by itself",
+        NormOfEachSample,
+        None,
+        targets=without_padding,
+        only=NOT_OLDER_ONNX,  # "batch_norm for unknown channel size"
+    ),
     _dropping("batch norm's operator on a weight", ScaledByItsWeight, None),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from fault_matrix.faults.places import NOT_DYNAMO, Share, Symptom, always, layers, put_behind
+from fault_matrix.faults.places import NOT_DYNAMO, Share, Symptom, always, layers, put_behind, without_padding
 from fault_matrix.values import Facet, Fault, Inputs, Planting, Scope
 from run_time.more_nets import Centred, LargestOfBatch, Rank, Rolled
 from run_time.symptoms import swap
@@ -111,7 +111,12 @@ _MIXERS: tuple[tuple[str, Callable[[], nn.Module], float], ...] = (
 
 
 def _fault(
-    name: str, module: Callable[[], nn.Module], share: float, severity: Severity | None, scope: Scope = Scope.ONE
+    name: str,
+    module: Callable[[], nn.Module],
+    share: float,
+    severity: Severity | None,
+    scope: Scope = Scope.ONE,
+    targets: Callable[[nn.Module], list[str]] = layers,
 ) -> Fault:
     return Fault(
         name,
@@ -120,7 +125,7 @@ def _fault(
         severity,
         Question.NEIGHBOURS,
         scope,
-        targets=layers,
+        targets=targets,
         needs=frozenset({Facet.FORWARD, Facet.RUNS}),
         measured=True,
         whole=scope is Scope.ALL,  # rows that mixed already go in unequal everywhere behind, so the first is named
@@ -131,7 +136,7 @@ def _fault(
 FAULTS = [
     *(_fault(name, module, share, Severity.ERROR) for name, module, share in _MIXERS),
     _fault("centred by the batch", Centred, STRONG, Severity.ERROR, Scope.ALL),
-    _fault("centred by each sample's own mean", CentredBySample, STRONG, None),
-    _fault("softmax over the features", AttendsToItself, STRONG, None),
+    _fault("centred by each sample's own mean", CentredBySample, STRONG, None, targets=without_padding),
+    _fault("softmax over the features", AttendsToItself, STRONG, None, targets=without_padding),
     _fault("the batch's mean, unused", ReadsBatchWithoutEffect, STRONG, None),
 ]

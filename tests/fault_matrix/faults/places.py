@@ -61,6 +61,11 @@ def layers(net: nn.Module) -> list[str]:
     ]
 
 
+def without_padding(net: nn.Module) -> list[str]:
+    """Those of nets without a length axis: statistics over a padded sample are a fault of their own, BN304."""
+    return [] if any(isinstance(module, nn.Conv1d) for module in net.modules()) else layers(net)
+
+
 def classifiers(net: nn.Module) -> list[str]:
     """The last of them."""
     return layers(net)[-1:]

@@ -1,0 +1,177 @@
+"""BN403 to BN407: stored statistics that are not those of the inputs, and norms that cannot have good ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from fault_matrix.faults.places import always, layers, put_behind, replace
+from fault_matrix.values import Facet, Fault, Planting, Scope, tracked
+from torch import nn
+
+from bnaudit.results import Question, Severity
+
+_RUNS = frozenset({Facet.FORWARD, Facet.RUNS})
+_STORED = _RUNS | {Facet.STATISTICS}
+_ALL_SAMPLES = {"batch_size": 32}
+"""Two batches of 32 in training mode: all 64 samples but the anchors of the second."""
+
+
+def stale(sd: float, factor: float) -> Callable[[Planting], None]:
+    """The mean off by so many standard deviations, up or down from channel to channel, and the variance by a factor.
+
+    The layer's own inputs stay as they are, so that only it is off.
+    """
+
+    def plant(planting: Planting) -> None:
+        planting.options.update(_ALL_SAMPLES)
+        for norm in planting.modules:
+            shift_statistics(norm, sd, factor, planting.rng)
+
+    return plant
+
+
+def shift_statistics(norm: Any, sd: float, factor: float, rng: Any) -> None:
+    """In place; of `sd` the sign is drawn for each channel."""
+    channels = norm.running_mean.shape[0]
+    signs = torch.from_numpy(rng.choice([-1.0, 1.0], channels)).to(norm.running_mean.dtype)
+    norm.running_mean += sd * signs * norm.running_var.sqrt()
+    norm.running_var *= factor
+
+
+class CalledTwice(nn.Module):
+    """A norm that also normalizes another population; of that a thousandth is used."""
+
+    def __init__(self, norm: Any, sd: float, factor: float) -> None:
+        super().__init__()
+        self.norm = norm
+        shape = (1, -1, *[1] * (2 if isinstance(norm, nn.BatchNorm2d) else 0))
+        self.register_buffer("centre", norm.running_mean.clone().reshape(shape), persistent=False)
+        self.register_buffer("spread", norm.running_var.sqrt().reshape(shape), persistent=False)
+        self.sd, self.factor = sd, math.sqrt(factor)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        centre, spread = self.centre, self.spread
+        if x.dim() == 3:
+            centre, spread = centre.unsqueeze(2), spread.unsqueeze(2)
+        other = centre + self.factor * (x - centre) + self.sd * spread
+        return self.norm(x) + 1e-3 * self.norm(other)
+
+
+def reused(sd: float, factor: float) -> Callable[[Planting], None]:
+    def plant(planting: Planting) -> None:
+        planting.options.update(_ALL_SAMPLES)
+        for name in planting.layers:
+            replace(planting.net, name, CalledTwice(planting.net.get_submodule(name), sd, factor).eval())
+        planting.located = tuple(f"{name}.norm" for name in planting.layers)
+
+    return plant
+
+
+class Gated(nn.Module):
+    """Scales its features a little by what a norm over few values makes of them."""
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + (0.05 * torch.tanh(self.norm(x.flatten(1)))).reshape(x.shape)
+
+
+def gated_by(norm: Callable[[int], nn.Module]) -> Callable[[Planting], None]:
+    def plant(planting: Planting) -> None:
+        put_behind(planting, lambda features: Gated(norm(features)), always)
+        planting.located = tuple(f"{name}.norm" for name in planting.located or ())
+
+    return plant
+
+
+def _one_group_per_feature(features: int) -> nn.Module:
+    norm = nn.GroupNorm(features, features)
+    nn.init.constant_(norm.bias, 0.1)
+    return norm
+
+
+class PooledNorm(nn.Module):
+    """A batch norm of one value per sample and channel, with the statistics of what it receives."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(features)
+        nn.init.uniform_(self.norm.weight, 0.5, 1.5)
+        nn.init.normal_(self.norm.bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + (1e-3 * self.norm(x.flatten(1))).reshape(x.shape)
+
+
+def trained_with(batch_size: int) -> Callable[[Planting], None]:
+    """A norm of single values, trained with batches of this size."""
+
+    def plant(planting: Planting) -> None:
+        put_behind(planting, PooledNorm, always)
+        planting.options["training_batch_size"] = batch_size
+        planting.located = tuple(f"{name}.norm" for name in planting.located or ())
+        for name in planting.located:
+            _settle(planting, planting.net.get_submodule(name))
+
+    return plant
+
+
+def _settle(planting: Planting, norm: Any) -> None:
+    """Statistics and a counter as if it had trained for long."""
+    seen: list[torch.Tensor] = []
+    handle = norm.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
+    with torch.no_grad():
+        planting.net(*planting.inputs)
+    handle.remove()
+    values = torch.cat(seen)
+    norm.running_mean.copy_(values.mean(0))
+    norm.running_var.copy_(values.var(0))
+    norm.num_batches_tracked.fill_(80)
+
+
+def _fault(
+    rule: str, name: str, plant: Callable[[Planting], None], severity: Severity | None, *scopes: Scope, **more: Any
+) -> list[Fault]:
+    fields = {"question": Question.GAP, "needs": _RUNS, "measured": True, "targets": tracked, **more}
+    return [Fault(name, rule, plant, severity, scope=scope, **fields) for scope in scopes or (Scope.ONE,)]
+
+
+_stale = partial(_fault, "BN404", needs=_STORED, also=("BN403",))
+_reused = partial(_fault, "BN407", also=("BN403",))  # both populations together may be off what is stored
+_BOTH = (Scope.ALL, Scope.ONE)
+FAULTS = [
+    *_stale("mean 1 sd off", stale(1.0, 1.0), Severity.WARNING, *_BOTH),
+    *_stale("mean 3 sd off", stale(3.0, 1.0), Severity.WARNING),
+    *_stale("mean 0.7 sd off", stale(0.7, 1.0), Severity.WARNING),
+    *_stale("mean 0.35 sd off", stale(0.35, 1.0), None, *_BOTH),
+    *_stale("variance four times too large", stale(0.0, 4.0), Severity.WARNING, *_BOTH),
+    *_stale("variance a quarter", stale(0.0, 0.25), Severity.WARNING, *_BOTH),
+    *_stale("variance 2.6 times too large", stale(0.0, 2.6), Severity.WARNING),
+    *_stale("variance 1.5 times too large", stale(0.0, 1.5), None, *_BOTH),
+    *_reused("two populations 1 sd apart", reused(1.0, 1.0), Severity.WARNING, *_BOTH),
+    *_reused("two populations, variance factor 4", reused(0.0, 4.0), Severity.WARNING, *_BOTH),
+    *_reused("two populations 0.35 sd apart", reused(0.35, 1.0), None, *_BOTH),
+    *_reused("two populations, variance factor 1.5", reused(0.0, 1.5), None, *_BOTH),
+    *_fault(
+        "BN406", "one value per group", gated_by(_one_group_per_feature), Severity.ERROR, question=None, targets=layers
+    ),
+    *_fault(
+        "BN406", "all features in one group", gated_by(partial(nn.GroupNorm, 1)), None, question=None, targets=layers
+    ),
+    *_fault(
+        "BN405", "one value per channel in training", trained_with(1), Severity.ERROR, question=None, targets=layers
+    ),
+    *_fault(
+        "BN405", "8 values per channel in training", trained_with(8), Severity.WARNING, question=None, targets=layers
+    ),
+    *_fault(
+        "BN405", "15 values per channel in training", trained_with(15), Severity.WARNING, question=None, targets=layers
+    ),
+    *_fault("BN405", "16 values per channel in training", trained_with(16), None, question=None, targets=layers),
+]
