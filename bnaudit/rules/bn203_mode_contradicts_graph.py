@@ -45,7 +45,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bnaudit.description import Carrier, NormKind, Part
+from bnaudit.description import NormKind, Part
 from bnaudit.modes import ModeLayer, keeps_buffers, mode_layers
 from bnaudit.results import Hit, Question, Severity
 from bnaudit.rules import Case, rule
@@ -60,7 +60,7 @@ _ADVICE = (
 def mode_contradicts_graph(case: Case) -> Iterator[Hit]:
     """One hit per layer of a traced module whose attribute and constant disagree."""
     for part in case.subject.parts:
-        if part.carrier is not Carrier.SCRIPT or not part.traced:
+        if not part.traced:
             continue
         outside = _not_over_the_batch(part)
         for layer in mode_layers(part):

@@ -46,7 +46,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bnaudit.description import Carrier, Part
+from bnaudit.description import Part
 from bnaudit.modes import fixed_or_stored_mode, mode_layers
 from bnaudit.name_patterns import compress
 from bnaudit.results import Hit, Severity
@@ -59,8 +59,6 @@ _PATTERNS_SHOWN = 4
 def mixed_modes(case: Case) -> Iterator[Hit]:
     """At most one hit per part."""
     for part in case.subject.parts:
-        if part.carrier is Carrier.STATE_DICT:
-            continue
         modes = {layer.name: fixed_or_stored_mode(part, layer) for layer in mode_layers(part) if not layer.hidden}
         training = [name for name, mode in modes.items() if mode is True]
         evaluating = [name for name, mode in modes.items() if mode is False]

@@ -105,3 +105,29 @@ def test_a_run_settles_what_the_graph_does_not(mixes: bool) -> None:
     )
     assert not run_hits(RULE, eval_norm("bn1", mixes=mixes), subject=subject)
     assert len(run_hits(RULE, eval_norm("bn1", mixes=None), subject=subject)) == 1
+
+
+@pytest.mark.parametrize("kind", [NormKind.BATCH, NormKind.SYNC_BATCH])
+@pytest.mark.parametrize("tracks", [True, False, None])
+def test_what_keeps_statistics_is_found_whatever_its_flag(kind: NormKind, tracks: bool | None) -> None:
+    layer = batch_norm(kind=kind, graph_training=True, tracks_statistics=tracks)
+    assert len(hits(RULE, part([layer], carrier=Carrier.PROGRAM))) == 1
+
+
+def test_a_norm_without_statistics_of_which_no_flag_says_why_is_found() -> None:
+    layer = batch_norm(graph_training=True, tracks_statistics=None, **WITHOUT_STATISTICS)
+    assert len(hits(RULE, part([layer], carrier=Carrier.GRAPH))) == 1
+
+
+@pytest.mark.parametrize(
+    ("entry", "confidence"),
+    [
+        (dropout(probability=0.5), Confidence.HIGH),
+        (dropout(kind="rrelu", probability=None), Confidence.HIGH),
+        (dropout(kind="recurrent", probability=None), Confidence.MEDIUM),
+    ],
+)
+def test_what_drops_for_certain_is_told_for_certain(entry: ModeDependent, confidence: Confidence) -> None:
+    (hit,) = hits(RULE, part([], carrier=Carrier.GRAPH, mode_dependent=(entry,)))
+    assert hit.confidence is confidence
+    assert ("its probability is not in the file" in hit.message) is (confidence is Confidence.MEDIUM)

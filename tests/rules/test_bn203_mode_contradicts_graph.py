@@ -70,3 +70,8 @@ def test_the_page_is_what_torch_does() -> None:
     assert traced(beside_4)[0].item() == pytest.approx(1.0, abs=1e-4)
     scripted = torch.jit.script(net).eval()
     assert scripted(beside_8)[0].item() == scripted(beside_4)[0].item()
+
+
+def test_a_batch_norm_whose_statistics_are_gone_is_left_to_bn101() -> None:
+    layer = batch_norm(tracks_statistics=True, training=False, graph_training=True, mean=None, var=None, counter=None)
+    assert not traced_hits(layer)

@@ -73,3 +73,19 @@ def test_the_page_is_what_torch_does() -> None:
     assert norm(given)[0].item() == pytest.approx(-1.0, abs=1e-4)
     assert (norm.running_mean.item(), norm.running_var.item()) == (pytest.approx(0.97), pytest.approx(1.19))
     assert norm.eval()(given)[0].item() == pytest.approx(4.61, abs=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "confidence"),
+    [
+        (NormKind.BATCH, Confidence.HIGH),
+        (NormKind.SYNC_BATCH, Confidence.HIGH),
+        (NormKind.UNKNOWN, Confidence.MEDIUM),
+    ],
+)
+def test_both_ways_are_as_sure_as_the_kind_is(kind: NormKind, confidence: Confidence) -> None:
+    layers = (
+        batch_norm("a", kind=kind, tracks_statistics=False),
+        batch_norm("b", kind=kind, tracks_statistics=True, **WITHOUT_STATISTICS),
+    )
+    assert [(hit.layer, hit.confidence) for hit in module_hits(*layers)] == [("a", confidence), ("b", confidence)]

@@ -78,3 +78,9 @@ def test_a_long_list_is_cut() -> None:
     layers = [batch_norm(name, training=False) for name in names] + [batch_norm("head", training=True)]
     (hit,) = hits(RULE, part(layers, carrier=Carrier.MODULE))
     assert "(stem, alpha, beta, gamma and 2 more)" in hit.message
+
+
+def test_a_model_that_is_one_norm_has_a_name_too() -> None:
+    (hit,) = hits(RULE, part([batch_norm("", training=True), batch_norm("a", training=False)], carrier=Carrier.MODULE))
+    assert hit.message.startswith("1 layer in training mode (the model itself), ")
+    assert (hit.value, hit.limit) == (1, 0)

@@ -32,7 +32,8 @@ def module_hits(*modules: HiddenModule) -> list[Hit]:
 def test_a_batch_norm_in_a_plain_list_in_training_mode_is_an_error() -> None:
     (hit,) = module_hits(hidden())
     assert (hit.layer, hit.severity, hit.settles) == ("norms[0]", Severity.ERROR, True)
-    assert hit.message.startswith("a BatchNorm1d that eval()")
+    assert hit.message == "a BatchNorm1d that eval(), state_dict() and to() do not reach, in training mode"
+    assert hit.undecided == ""
 
 
 def test_one_hit_per_module() -> None:
@@ -44,6 +45,7 @@ def test_one_hit_per_module() -> None:
 def test_a_hidden_eval_teacher_is_a_warning_that_does_not_fail_the_verdict() -> None:
     (hit,) = module_hits(hidden(path="teacher[0]", training=False, mode_dependent=(), in_training=False))
     assert (hit.severity, hit.settles, hit.undecided) == (Severity.WARNING, False, "")
+    assert hit.message.endswith("do not reach")
 
 
 def test_a_hidden_linear_layer_is_a_warning_whatever_its_flag() -> None:
@@ -55,6 +57,7 @@ def test_an_unknown_mode_leaves_the_verdict_open() -> None:
     (hit,) = module_hits(hidden(training=None, in_training=False))
     assert hit.severity is Severity.WARNING
     assert hit.undecided
+    assert hit.message.endswith("; its mode is not in the file")
 
 
 def test_a_module_that_is_also_registered_is_no_hidden_module() -> None:

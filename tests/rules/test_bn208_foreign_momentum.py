@@ -99,3 +99,34 @@ def test_the_page_numbers_are_torchs(momentum: float, first: float, second: floa
 def test_the_pages_window_is_the_effective_number_of_averaged_batches(momentum: float, batches: float) -> None:
     shares = [momentum * (1 - momentum) ** age for age in range(1000)]
     assert 1 / sum(share**2 for share in shares) == pytest.approx(batches, rel=0.02)
+
+
+@pytest.mark.parametrize("kind", [NormKind.FROZEN_BATCH, NormKind.LAYER])
+def test_what_no_training_changes_is_silent_beside_optimizer_state_too(kind: NormKind) -> None:
+    assert not module_hits(batch_norm(kind=kind, momentum=0.99), has_optimizer=True)
+    assert not module_hits(batch_norm(kind=kind, momentum=0.0), has_optimizer=True)
+
+
+def test_optimizer_state_says_nothing_of_a_script() -> None:
+    layer = batch_norm(training=False, momentum=0.99)
+    assert not hits(RULE, part([layer], carrier=Carrier.SCRIPT), has_optimizer=True)
+
+
+def test_momentum_0_in_training_needs_no_real_statistics() -> None:
+    (hit,) = module_hits(batch_norm(training=True, momentum=0.0, mean=(0, 0, 0), var=(1, 1, 1)))
+    assert (hit.severity, hit.value) == (Severity.WARNING, 0.0)
+    assert "never updates" in hit.message
+
+
+@pytest.mark.parametrize(
+    ("mean", "var", "found"),
+    [
+        ((0, 0, 0.1), (1, 1, 1), 1),
+        ((0, 0, 0), (1, 1, 1.1), 1),
+        (None, (2, 2, 2), 0),
+        ((2, 2, 2), None, 0),
+    ],
+)
+def test_one_channel_that_moved_makes_statistics_real(mean: Any, var: Any, found: int) -> None:
+    noted = module_hits(batch_norm(training=False, momentum=0.0, mean=mean, var=var))
+    assert [(hit.severity, "ported weights" in hit.message) for hit in noted] == [(Severity.NOTE, True)] * found

@@ -56,7 +56,10 @@ def test_a_run_that_shows_samples_meeting_in_it_makes_it_sure() -> None:
         assert hit.confidence is Confidence.MEDIUM
 
 
-@pytest.mark.parametrize("shape", [("T", 80), ("time", 80), ("seq_len", 80), ("num_frames", 80), ("N",), (None,)])
+LENGTHS = "t T time timesteps frame frames num_frames len seq_len length seq sequence steps tokens points"
+
+
+@pytest.mark.parametrize("shape", [*((name, 80) for name in LENGTHS.split()), ("N",), (None,)])
 def test_a_norm_spelled_out_over_the_length_of_one_sample_is_silent(shape: tuple[int | str | None, ...]) -> None:
     given = GraphInput(name="x", dtype="float32", shape=shape)
     assert not graph_hits(run_time(spelled_out=True), given)
@@ -100,3 +103,17 @@ def test_the_page_numbers_are_torchs() -> None:
         torch.tensor([[6.0]]), torch.tensor([0.97]), torch.tensor([1.19]), training=False
     )
     assert stored.item() == pytest.approx(4.61, abs=5e-3)
+
+
+def test_two_dimensions_are_enough_for_a_batch() -> None:
+    given = GraphInput(name="x", dtype="float32", shape=("batch", 8))
+    (hit,) = graph_hits(run_time(spelled_out=True), given)
+    assert hit.message.startswith("a norm spelled out with reductions over the batch axis takes its statistics from")
+    (hit,) = graph_hits(run_time(), given)
+    assert hit.message.startswith("its mean and variance are computed from the graph's input at run time")
+
+
+@pytest.mark.parametrize("inputs", [(), (ONE, FREE), (FREE, ONE), (ONE, NO_RANK)])
+def test_neighbours_are_possible_unless_all_inputs_are_of_one(inputs: tuple[GraphInput, ...]) -> None:
+    (hit,) = graph_hits(run_time(kind=NormKind.SYNC_BATCH), *inputs)
+    assert hit.settles is None
