@@ -109,9 +109,11 @@ def _expected(fault: Fault | None, planted: Planting, subject: Any) -> Expectati
     needs = set(fault.needs)
     if carrier.name == "ONNX, folded" and Facet.STATISTICS in needs and planted.layers:
         left = survivors(subject, {*tracked(planted.net), *planted.layers})
-        if not set(planted.layers) <= set(left):
+        hit = tuple(layer for layer in planted.layers if layer in left)
+        if not hit:
             return Expectation.GONE if left else Expectation.UNSEEN
-        needs -= {Facet.STATISTICS, Facet.NAMES}
+        planted.located = planted.located or hit
+        needs -= {Facet.STATISTICS, Facet.NAMES, Facet.EPSILON}
     return Expectation.FOUND if carrier.holds(*needs) else Expectation.UNSEEN
 
 

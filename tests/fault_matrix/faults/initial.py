@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from fault_matrix.carriers import CARRIERS
 from fault_matrix.faults.saved_state import MEASURED, forget_versions, several
 from fault_matrix.values import Facet, Fault, Planting, Scope, with_trained_affines
 from torch import nn
@@ -11,6 +12,8 @@ from bnaudit.results import Question, Severity
 
 STATISTICS = frozenset({Facet.STATISTICS})
 COUNTED = frozenset({Facet.STATISTICS, Facet.COUNTERS})
+NAMED = frozenset(name for name, carrier in CARRIERS.items() if carrier.holds(Facet.NAMES))
+"""Where folding leaves one norm of many, it is that of a net with one norm."""
 
 
 def reset_and_counted(planting: Planting) -> None:
@@ -174,6 +177,7 @@ _RESET = [
             all_trained if scope is Scope.ALL else with_trained_affines,
             needs=COUNTED if scope is Scope.ALL else STATISTICS,
             also=MEASURED,
+            only=NAMED if scope is Scope.ALL else frozenset(),
         )
         for scope in (Scope.ALL, Scope.ONE)
     ),
