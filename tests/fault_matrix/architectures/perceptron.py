@@ -8,11 +8,15 @@ from fault_matrix.values import Architecture, Inputs
 from torch import nn
 
 
-def table() -> Inputs:
-    """64 rows of 20 columns: some correlated, of scales from 0.1 to 100, one of them skewed."""
+def table(draw: int | None = None, count: int = SAMPLES) -> Inputs:
+    """64 rows of 20 columns: some correlated, of scales from 0.1 to 100, one skewed; other rows for every `draw`."""
     generator = torch.Generator().manual_seed(11)
     hidden = torch.randn(SAMPLES, 6, generator=generator)
-    columns = hidden @ torch.randn(6, 20, generator=generator) + 0.5 * torch.randn(SAMPLES, 20, generator=generator)
+    weights = torch.randn(6, 20, generator=generator)
+    if draw is not None:
+        generator.manual_seed(1000 + draw)
+        hidden = torch.randn(count, 6, generator=generator)
+    columns = hidden @ weights + 0.5 * torch.randn(count, 20, generator=generator)
     columns = columns * torch.logspace(-1, 2, 20) + torch.linspace(-3, 3, 20)
     columns[:, 3] = columns[:, 3].abs()
     return (columns,)

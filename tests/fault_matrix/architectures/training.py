@@ -12,13 +12,15 @@ from torch.nn.modules.batchnorm import _BatchNorm
 SAMPLES = 64
 
 
-def images(channels: int = 3, size: int = 12) -> Inputs:
-    """64 images of ten blurred patterns each shifted, scaled and noisy, (64, channels, size, size)."""
+def images(channels: int = 3, size: int = 12, draw: int | None = None, count: int = SAMPLES) -> Inputs:
+    """64 images of ten patterns each scaled and noisy, (64, channels, size, size); others of them for every `draw`."""
     generator = torch.Generator().manual_seed(7)
     patterns = torch.randn(10, channels, size, size, generator=generator)
-    labels = torch.arange(SAMPLES) % 10
-    scale = torch.rand(SAMPLES, 1, 1, 1, generator=generator) + 0.5
-    noise = torch.randn(SAMPLES, channels, size, size, generator=generator)
+    if draw is not None:
+        generator.manual_seed(1000 + draw)
+    labels = torch.arange(count) % 10
+    scale = torch.rand(count, 1, 1, 1, generator=generator) + 0.5
+    noise = torch.randn(count, channels, size, size, generator=generator)
     return (patterns[labels] * scale + 0.5 * noise + 0.3,)
 
 
