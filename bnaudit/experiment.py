@@ -170,9 +170,18 @@ class Experiment:
 
     @cached_property
     def restored(self) -> Shift | None:
-        """`base` repeated from the restored state; None when `again` was exact."""
+        """`base` repeated from the restored state; None when `again` was exact.
+
+        A model that draws may repeat itself by chance, a dropout that drops nothing twice. Where nothing was left
+        behind that could tell `again` from `base`, the draws alone did; else it is repeated once more.
+        """
         if self.in_a_row.exact:
             return None
+        found = whole_shift(self.base, self.extra("the batch from the restored state", self.feed.base))
+        if not found.exact or not any(call.probability != 0 for call in self.base.random_calls):
+            return found
+        if not self.base.changes:
+            return self.in_a_row
         return whole_shift(self.base, self.extra("the batch from the restored state", self.feed.base))
 
     @cached_property

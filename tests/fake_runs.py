@@ -24,6 +24,7 @@ from bnaudit.session import (
     NotPossibleError,
     OperatorCall,
     Output,
+    Pinned,
     Place,
     RandomCall,
     RunError,
@@ -54,6 +55,8 @@ class Net:
     faint: float = 0.0
     """The same as an absolute size, whatever the arithmetic."""
     random: bool = False
+    seldom: bool = False
+    """What is drawn matters in the second forward in a row alone."""
     seedless: bool = False
     drops: bool = False
     history: bool = False
@@ -188,7 +191,10 @@ class FakeSession:
         restored: bool = True,
         seed: int | None = None,
         hold: tuple[Held, ...] = (),
+        pin: tuple[Pinned, ...] = (),
     ) -> Trace:
+        if pin:
+            raise NotPossibleError("rows are not held here")
         self.runs.append(
             {
                 "size": batch.size,
@@ -241,7 +247,7 @@ class Forward:
         features = self._operator("mean", values, values.mean(axis=1))
         features = self._operator("spread", features, self._meet(features))
         logits = self._operator("head", features, features @ weights()[2] * net.head)
-        logits = self._draw(logits) + calls * (0.5 if net.history else 0.0)
+        logits = self._draw(logits, calls) + calls * (0.5 if net.history else 0.0)
         logits = logits + net.by_position * np.arange(self.batch.size)[:, None]
         if self.batch.size == 1:
             logits = logits + net.wrong_at_one
@@ -265,12 +271,13 @@ class Forward:
             features = features + 0.0 * features.sum(axis=0)
         return np.asarray(features + everything * (net.noise * step + net.faint))
 
-    def _draw(self, logits: Array) -> Array:
+    def _draw(self, logits: Array, calls: int) -> Array:
         if not self.net.random:
             return logits
         place = Place(module="drop", class_name="Dropout", operator="aten.bernoulli_")
         self.random = (RandomCall(place=place, is_dropout=self.net.drops, probability=0.5),)
-        return logits + self.session._generator.normal(size=logits.shape)
+        drawn = self.session._generator.normal(size=logits.shape)
+        return logits if self.net.seldom and not calls else logits + drawn
 
     def _norm(self, name: str, values: Array) -> Array:
         mean, var = (self.net.stored or PERFECT)[name]

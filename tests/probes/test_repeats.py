@@ -29,6 +29,16 @@ def test_randomness_stays_when_the_state_is_restored() -> None:
     assert [call.place.module for call in found.random] == ["drop"]
 
 
+def test_a_draw_that_happens_not_to_matter_is_not_taken_for_history() -> None:
+    found = repeat(Net(random=True, seldom=True))
+    assert found.changes == () and found.restored == found.in_a_row and band(found.in_a_row) is Band.LEAK
+
+
+def test_a_model_that_draws_and_keeps_something_is_repeated_once_more() -> None:
+    found = repeat(Net(random=True, seldom=True, history=True, state="average"))
+    assert found.changes and found.restored is not None and found.restored.exact
+
+
 def test_equal_rows_are_compared_but_not_in_a_model_that_draws() -> None:
     (rows,) = [entry for entry in measured("repeats") if isinstance(entry, IdenticalRows)]
     assert rows.shift.exact and rows.double is None
