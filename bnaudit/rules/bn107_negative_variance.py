@@ -74,7 +74,7 @@ def negative_variance(case: Case) -> Iterator[Hit]:
     """One hit per layer, with its lowest variance as the value."""
     for part, layer in case.subject.layers:
         var = layer.var
-        if var is None or not var.size:
+        if var is None:
             continue
         lowest = _lowest(var)
         if lowest < 0.0 or (layer.eps is not None and lowest + layer.eps <= 0.0):
@@ -82,8 +82,9 @@ def negative_variance(case: Case) -> Iterator[Hit]:
 
 
 def _lowest(var: NDArray[np.float64]) -> float:
+    """The lowest finite variance; infinity without one."""
     finite = var[abs(var) < math.inf]
-    return float(finite.min()) if finite.size else 0.0
+    return float(finite.min()) if finite.size else math.inf
 
 
 def _hit(part: Part, layer: NormLayer, var: NDArray[np.float64], lowest: float, limits: Mapping[str, float]) -> Hit:

@@ -101,8 +101,7 @@ def _second_epsilons(case: Case, norms: list[NormLayer]) -> Iterator[_Evidence]:
     own = _distinct(norms)
     if len(own) > _MOST_EPSILONS:
         own = [min(own), max(own)]
-    if len(own) > 1:
-        yield from (_Evidence(epsilon, "another layer") for epsilon in own)
+    yield from (_Evidence(epsilon, "another layer") for epsilon in own)
     if case.comparison is not None:
         baseline = [
             layer for layer in case.comparison.baseline_part.layers if layer.kind.is_batch and _is_usable(layer.eps)

@@ -126,3 +126,20 @@ def test_the_pages_arithmetic() -> None:
     assert (round(mean, 1), round(var, 1)) == (5.2, 7.2)
     value = arithmetic.normalize(np.array([[30.0]]), np.array([mean]), np.array([var])).item()
     assert round(value, 1) == 9.2
+
+
+def test_one_initial_affine_is_enough_to_say_fresh() -> None:
+    without = after(2, name="bn2", gamma=None, beta=None)
+    fresh = [after(2, gamma=(1, 1, 1), beta=(0, 0, 0)), without]
+    assert [hit.severity for hit in run(part(fresh))] == [Severity.NOTE] * 2
+
+
+def test_a_share_exactly_at_the_limit_is_found() -> None:
+    layer = batch_norm(var=(3, 3, 3), counter=28)
+    assert len(run(part([layer]), limits={"share": 0.9**28})) == 1
+    assert run(part([layer]), limits={"share": 0.9**28 * 1.001}) == []
+
+
+def test_momentum_in_a_graph_is_no_knowledge() -> None:
+    (hit,) = run(part([batch_norm(var=(3, 3, 3), counter=2, momentum=0.01)], carrier=Carrier.GRAPH))
+    assert (hit.value, hit.confidence) == (0.81, Confidence.MEDIUM)

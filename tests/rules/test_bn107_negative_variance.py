@@ -57,6 +57,11 @@ def test_what_is_not_negative_is_silent(var: Any) -> None:
     assert run(part([batch_norm(var=var, eps=1e-5)])) == []
 
 
+@pytest.mark.parametrize("var", [(float("nan"),) * 3, (float("inf"), float("nan"), float("-inf")), ()])
+def test_without_a_finite_variance_none_is_zero(var: Any) -> None:
+    assert run(part([batch_norm(var=var, eps=0.0)])) == []
+
+
 @pytest.mark.parametrize("kind", [NormKind.FROZEN_BATCH, NormKind.UNKNOWN, NormKind.INSTANCE])
 def test_any_norm_that_keeps_statistics_is_looked_at(kind: NormKind) -> None:
     assert len(run(part([batch_norm(kind=kind, var=(1, -1, 1))]))) == 1
@@ -118,3 +123,62 @@ def test_the_pages_arithmetic() -> None:
     norm.running_var.fill_(-2e-5)
     assert norm(torch.ones(1, 1, dtype=torch.float64)).isnan().all()
     assert np.spacing(np.float32(1e6)) == 0.0625
+
+
+def test_zero_with_epsilon_zero_is_told_as_such() -> None:
+    (hit,) = run(part([batch_norm(var=(1, 0, 2), eps=0.0)]))
+    assert hit.message.endswith("no root to divide by; variance 0 with epsilon 0")
+    assert (hit.limit, hit.channels) == (0.0, (1,))
+
+
+@pytest.mark.parametrize(
+    ("var", "limit", "channels", "consequence"),
+    [
+        ((1e-6, -2e-5, -1e-5), -1e-5, (1, 2), "no root to divide by"),
+        ((1e-6, -2e-5, -0.5e-5), -1e-5, (1,), "no root to divide by"),
+        ((0.0, -0.5e-5, 0.5), 0, (1,), "epsilon still lifts it above 0"),
+        ((float("-inf"), -1.0, float("nan")), -1e-5, (1,), "no root to divide by"),
+    ],
+)
+def test_the_channels_are_those_beyond_the_limit(
+    var: tuple[float, ...], limit: float, channels: tuple[int, ...], consequence: str
+) -> None:
+    (hit,) = run(part([batch_norm(mean=None, var=var, eps=1e-5)]))
+    assert (hit.limit, hit.channels) == (limit, channels)
+    assert hit.message == f"lowest running variance below 0: {consequence}"
+
+
+SUBTRACTED, CANCELLED, SWAPPED = (
+    "it fits an epsilon subtracted from it",
+    "it fits E[x²] − E[x]² in float32",
+    "it fits mean and variance swapped",
+)
+
+
+@pytest.mark.parametrize(
+    ("mean", "var", "cause"),
+    [
+        # √−var up to a hundredth of the mean, in every channel below 0
+        ((-1000, 1), (-100.0, 1), CANCELLED),
+        ((-1000, 1), (-95.0, 1), CANCELLED),
+        ((-1000, 1), (-105.0, 1), ""),
+        ((-1000, -1), (-95.0, -95.0), ""),
+        # not below −1.001 epsilon, with a mean below 1 in one of the channels below 0
+        ((-0.1, 2), (-1.001 * 1e-5, 1), SUBTRACTED),
+        ((-0.1, 2), (-1.05e-5, 1), ""),
+        ((-0.95, 2), (-0.5e-5, 1), SUBTRACTED),
+        ((-1.0, 2), (-0.5e-5, 1), CANCELLED),
+        ((-1.05, 2), (-0.5e-5, 1), CANCELLED),
+        ((-500, -0.5), (-0.5e-5, -0.5e-5), SUBTRACTED),
+        ((0.0, -500), (0.0, -0.5e-5), CANCELLED),
+        # no mean below 0, and one above
+        ((0.0, 1.0), (-1.9, 2.0), SWAPPED),
+        ((0.0, 0.0), (-1.9, 2.0), ""),
+        # channels that are not finite say nothing
+        ((0.5, 1, float("-inf")), (-1.9, 2, 3), SWAPPED),
+        ((0.5, -1, 2), (-1.9, float("-inf"), 3), SWAPPED),
+    ],
+)
+def test_each_cause_has_its_signature(mean: tuple[float, ...], var: tuple[float, ...], cause: str) -> None:
+    (hit,) = run(part([batch_norm(mean=mean, var=var, gamma=None, beta=None, eps=1e-5)]))
+    assert hit.message.partition("; ")[2] == cause

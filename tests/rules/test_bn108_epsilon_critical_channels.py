@@ -74,6 +74,12 @@ def test_the_epsilon_of_other_norms_is_no_evidence(kind: NormKind) -> None:
     [
         ("pytorch 2.3.0", 1e-3, True),
         ("pytorch 2.3.0", 1e-5, False),
+        ("paddle2onnx 1.2", 1e-3, True),
+        ("paddle2onnx 1.2", 1e-5, False),
+        ("TensorFlow 2.16", 1e-5, True),
+        ("TensorFlow 2.16", 1e-3, False),
+        ("keras 3.4", 1e-5, True),
+        ("keras 3.4", 1e-3, False),
         ("tf2onnx 1.16", 1e-5, True),
         ("tf2onnx 1.16", 1e-3, False),
         ("somebody 1.0", 1e-3, False),
@@ -82,7 +88,8 @@ def test_the_epsilon_of_other_norms_is_no_evidence(kind: NormKind) -> None:
 def test_a_producer_with_another_default(producer: str, eps: float, found: bool) -> None:
     result = check(produced_by(producer, batch_norm(var=(1e-4, 1, 2), eps=eps)))
     assert bool(result) is found
-    assert all("the producer's default" in hit.message for hit in result)
+    other = {1e-3: 1e-5, 1e-5: 1e-3}[eps]
+    assert all(f"between epsilon {eps:g} and {other:g} (the producer's default)" in hit.message for hit in result)
 
 
 def test_a_baseline_with_another_epsilon() -> None:
@@ -118,3 +125,72 @@ def test_the_pages_arithmetic() -> None:
         assert gains == pytest.approx([small, large], rel=1e-3)
         assert arithmetic.gain_change(np.array([variance]), 1e-5, 1e-3)[0] == pytest.approx(change, abs=0.005)
     assert [round(1 / math.sqrt(0.0047 + eps), 2) for eps in (1e-5, 1e-3)] == [14.57, 13.25]
+
+
+@pytest.mark.parametrize(("limit", "found"), [(1.0, 0), (0.999, 1)])
+def test_a_change_exactly_at_the_limit_is_no_finding(limit: float, found: int) -> None:
+    layers = [batch_norm("bn1", var=(0, 9, 9), eps=1.0), batch_norm("bn2", var=(9, 9, 9), eps=4.0)]
+    assert len(run(graph(layers), limits={"gain_change": limit})) == found  # √(4 / 1) − 1 = 1
+
+
+def test_a_variance_of_zero_counts_between_two_epsilons_and_not_against_none() -> None:
+    layers = [batch_norm("bn1", var=(0, 1, 1), eps=1e-3), batch_norm("bn2", var=(1, 1, 1), eps=1e-5)]
+    (hit,) = run(graph(layers))
+    assert "1 of 6 channels" in hit.message
+    layers = [batch_norm("bn1", var=(0, 1e-4, 1e-4), eps=0.0), batch_norm("bn2", var=(1, 1, 1), eps=1e-3)]
+    (hit,) = run(graph(layers))
+    assert "2 of 6 channels" in hit.message
+    assert "between epsilon 0 and 0.001 " in hit.message
+
+
+@pytest.mark.parametrize("eps", [-1.0, math.inf, math.nan])
+def test_an_epsilon_that_is_none_is_no_evidence(eps: float) -> None:
+    usable = batch_norm("bn1", var=(1e-4, 0, 2), eps=1e-3)
+    assert run(graph([usable, batch_norm("bn2", eps=eps)])) == []
+    assert check(description(graph([usable])), description(graph([batch_norm(eps=eps)]))) == []
+
+
+def test_the_epsilon_of_a_baselines_other_norms_is_no_evidence() -> None:
+    subject = description(graph([batch_norm(var=(1e-4, 0, 2), eps=1e-3)]))
+    assert check(subject, description(graph([batch_norm(kind=NormKind.LAYER, eps=1e-5)]))) == []
+
+
+def test_only_channels_of_which_epsilon_and_variance_are_known_are_counted() -> None:
+    layers = [
+        batch_norm("bn1", var=(1e-4, 1, 2), eps=1e-3),
+        batch_norm("bn2", var=(1, 1, 2), eps=1e-5),
+        batch_norm("bn3", mean=None, var=None, eps=1e-3),
+        batch_norm("bn4", var=(1, 1, 2), eps=None),
+        batch_norm("bn5", mean=None, gamma=None, beta=None, counter=None, var=[[1.0, 2.0]], eps=1e-5),
+    ]
+    (hit,) = run(graph(layers))
+    assert "1 of 6 channels" in hit.message
+
+
+@pytest.mark.parametrize(("excess", "found"), [(0.95e-3, 0), (1.0005e-3, 0), (1.05e-3, 1)])
+def test_a_thousandth_of_the_larger_epsilon_is_rounding(excess: float, found: int) -> None:
+    subject = produced_by("keras 3.4", batch_norm(var=(0, 1, 2), eps=1e-3 * (1 + excess)))
+    rule = load_rule(RULE)
+    assert len(list(rule.check(Case(subject, MappingProxyType({"gain_change": 0.0}))))) == found
+
+
+def test_exactly_a_thousandth_is_rounding_too() -> None:
+    layers = [batch_norm("bn1", var=(0, 1, 2), eps=1000.0), batch_norm("bn2", var=(0, 1, 2), eps=999.0)]
+    assert run(graph(layers), limits={"gain_change": 0.0}) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "largest_at", "tried"),
+    [(16, None, "8"), (17, None, "1"), (17, 0, "6.55e+04"), (17, 16, "1")],
+)
+def test_of_more_than_sixteen_epsilons_the_smallest_and_the_largest_are_tried(
+    count: int, largest_at: int | None, tried: str
+) -> None:
+    """All differ by a factor of 2 at least, and every variance is so small that each changes all others' gains."""
+    layers = [
+        batch_norm(f"bn{i}", mean=None, gamma=None, beta=None, var=(1e-12,) * (3 if i == largest_at else 1), eps=2.0**i)
+        for i in range(count)
+    ]
+    layers.insert(0, layers.pop(3))
+    (hit,) = run(graph(layers))
+    assert f"and {tried} (another layer)" in hit.message
