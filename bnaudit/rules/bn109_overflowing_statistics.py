@@ -100,7 +100,7 @@ def overflowing_statistics(case: Case) -> Iterator[Hit]:
         if _is_plainly_inside(layer, epsilon, case.limits):
             continue
         channels = _usable(layer, epsilon)
-        if channels is not None and channels.places.size:
+        if channels is not None:
             cases = _cases(layer, channels, epsilon, case.limits)
             if worst := next((excess for excess in cases if excess.bad.any()), None):
                 yield _hit(part, layer, channels, worst)

@@ -83,7 +83,21 @@ def test_healthy_wide_spreads_are_silent() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"mean": None}, {"var": None}, {"mean": (), "var": (), "gamma": None, "beta": None}]
+    "changes",
+    [
+        {"mean": None},
+        {"var": None},
+        {"mean": (), "var": (), "gamma": None, "beta": None},
+        {"mean": (), "gamma": None, "beta": None},
+        {"var": (), "gamma": None, "beta": None},
+        {"var": (1e9, 1, 1), "gamma": ()},
+        {"var": (1e9, 1, 1), "beta": ()},
+        {"gamma": ()},
+        {"beta": ()},
+        {"var": (1e9, 1, 1), "gamma": (1, 1)},
+        {"var": (1e9, 1, 1), "beta": (1, 1)},
+        {"var": (1e9, 1, 1), "mean": (1, 1)},
+    ],
 )
 def test_missing_statistics_are_unknown(changes: dict[str, Any]) -> None:
     assert run(part([batch_norm(**changes)])) == []
@@ -134,3 +148,72 @@ def test_the_pages_arithmetic() -> None:
     gains = [1 / math.sqrt(var + eps) for var, eps in ((2e-8, 1e-12), (0, 1e-12), (2e-8, 1e-5), (0, 1e-5))]
     assert [round(gain) for gain in gains] == [7071, 1_000_000, 316, 316]
     assert f"{gains[3] / gains[2] - 1:.1%}" == "0.1%"
+
+
+TINY = 1e-7
+"""An epsilon with which no short cut is taken."""
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mean": (65504, 0, 0), "var": (65504, 65504, 30000), "eps": TINY},
+        {"mean": (0, 0, 0), "var": (1, 1, 1), "gamma": (65504, 1, 1), "beta": (0, 0, 0), "eps": 0.0},
+        {"mean": (0, 0, 0), "var": (1, 1, 1e4), "eps": TINY},
+        {"mean": (0, 0, 0), "var": (6e-8, 1, 1), "gamma": (1, 1, 1), "eps": 1e-12},
+        {"var": (float("inf"), 1, 1)},
+        {"gamma": (float("inf"), 1, 1)},
+        {"beta": (1, float("-inf"), 1)},
+        {"mean": (0, 0, 0), "var": (-1.0, 0.05, 0.05)},
+    ],
+)
+def test_what_is_exactly_at_a_limit_or_not_finite_is_silent(changes: dict[str, Any]) -> None:
+    assert run(part([batch_norm(**changes)])) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "value", "channels"),
+    [
+        # gamma / √var = 10, times the mean; alone, neither is beyond
+        ({"mean": (6600, 0, 0), "var": (100, 100, 100), "gamma": (100, 1, 1), "beta": (0, 0, 0)}, 66000, (0,)),
+        ({"mean": (60000, 0, 0), "var": (1, 1, 1), "gamma": (1, 1, 1), "beta": (-6000, 0, 0)}, 66000, (0,)),
+        ({"var": (0, 1, 1), "gamma": (1000, 1, 1), "mean": (0, 0, 0)}, 1000 / 1e-5**0.5, (0,)),
+        ({"var": (1, 1, 1), "gamma": (float("nan"), 70000, 1), "mean": (0, 0, 0)}, 70000, (1,)),
+        ({"var": (-1.0, 1, 70000), "mean": (0, 0, 0)}, 70000, (2,)),
+        ({"var": (0.1, 0.1, 2000), "mean": (0, 0, 0)}, 20000, (2,)),
+    ],
+)
+def test_no_short_cut_hides_an_excess(changes: dict[str, Any], value: float, channels: tuple[int, ...]) -> None:
+    (hit,) = run(part([batch_norm(**changes)]))
+    assert (hit.value, hit.channels) == (pytest.approx(value, rel=1e-4), channels)
+
+
+@pytest.mark.parametrize("eps", [math.inf, math.nan, None, 1e-5])
+def test_an_epsilon_that_is_not_finite_is_unknown(eps: float | None) -> None:
+    (hit,) = run(part([wide(var=[0.1] * 8 + [2000.0], eps=eps)]))
+    assert hit.channels == (8,)
+
+
+def test_a_variance_of_epsilon_is_dead() -> None:
+    assert run(part([wide(var=[0.5] * 8 + [6000.0], eps=0.5)])) == []
+    assert len(run(part([wide(var=[0.51] * 8 + [6000.0], eps=0.5)]))) == 1
+
+
+def test_of_two_live_variances_neither_is_the_usual_one() -> None:
+    layer = batch_norm(var=(1, 5, 0), mean=(0, 0, 0))
+    assert run(part([layer]), limits={"ratio": 1.5}) == []
+    (hit,) = run(part([batch_norm(var=(1, 3, 3.5), mean=(0, 0, 0))]), limits={"ratio": 1.1})
+    assert hit.value == pytest.approx(3.5 / 3)
+    (hit,) = run(part([wide(mean=[0] * 4, gamma=None, beta=None, var=[1, 3, 5, 9])]), limits={"ratio": 1.5})
+    assert (hit.value, hit.channels) == (9 / 4, (3,))
+
+
+@pytest.mark.parametrize(("eps", "found"), [(0.99e-6, 1), (1e-6, 0), (2e-6, 0)])
+def test_a_vanishing_variance_matters_below_the_small_epsilon_alone(eps: float, found: int) -> None:
+    layer = batch_norm(var=(1e-4, 1, 1), mean=(0, 0, 0), gamma=(1, 1, 1), eps=eps)
+    assert len(run(part([layer]), limits={"smallest_half": 1e-3})) == found
+
+
+def test_sixteen_channels_are_shown() -> None:
+    (hit,) = run(part([batch_norm(mean=[0] * 20, var=[70000.0 + i for i in range(20)], gamma=None, beta=None)]))
+    assert hit.channels == tuple(range(19, 3, -1))
