@@ -54,9 +54,9 @@ def momentum(planting: Planting, value: float | None, training: bool) -> None:
         norm.momentum = value
 
 
-def epsilon(planting: Planting, value: float) -> None:
+def epsilon(planting: Planting, factor: float) -> None:
     for norm in planting.modules:
-        norm.eps = value
+        norm.eps *= factor
 
 
 def epsilon_rounded(planting: Planting) -> None:
@@ -139,7 +139,7 @@ FAULTS = [
     Fault(
         "another epsilon",
         "BN209",
-        partial(epsilon, value=1e-3),
+        partial(epsilon, factor=100.0),
         Severity.NOTE,
         targets=several,
         needs=frozenset({Facet.EPSILON}),
@@ -147,7 +147,7 @@ FAULTS = [
     Fault(
         "epsilon 0",
         "BN209",
-        partial(epsilon, value=0.0),
+        partial(epsilon, factor=0.0),
         Severity.WARNING,
         targets=several,
         needs=frozenset({Facet.EPSILON}),
@@ -164,7 +164,7 @@ FAULTS = [
     Fault(
         "another epsilon everywhere",
         "BN209",
-        partial(epsilon, value=1e-3),
+        partial(epsilon, factor=100.0),
         None,
         scope=Scope.ALL,
         targets=several,
