@@ -23,7 +23,8 @@ class Pyramid(nn.Module):
         self.stem = _stage(3, 8, 2)
         self.stages = nn.ModuleList([_stage(8, 8, 1), _stage(8, 12, 2), _stage(12, 16, 2)])
         self.laterals = nn.ModuleList(
-            nn.Sequential(nn.Conv2d(channels, 8, 1, bias=False), nn.BatchNorm2d(8)) for channels in (8, 12, 16)
+            nn.Sequential(nn.Conv2d(channels, 8, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU())
+            for channels in (8, 12, 16)
         )
 
     def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
@@ -105,7 +106,7 @@ def _fine_tuned() -> nn.Module:
 
 
 ARCHITECTURES = [
-    Architecture("detector with a shared head", lambda: fitted(Detector(), images(), steps=60), images),
+    Architecture("detector with a shared head", lambda: fitted(Detector(), images(), steps=40), images),
     Architecture(
         "detector with a norm_eval backbone",
         _fine_tuned,
