@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
+from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from collections.abc import Iterator
 
 import pytest
@@ -102,3 +103,14 @@ def test_every_module_that_is_here_has_some_of_the_names_listed_for_it() -> None
 def test_only_a_few_modules_act_on_import() -> None:
     assert acts_on_import("antigravity.geohash") is not None
     assert acts_on_import("collections.OrderedDict") is None
+
+
+def test_the_names_of_python_2_have_the_effects_of_those_they_stand_for() -> None:
+    """What the pickle module itself maps below protocol 3, names and modules."""
+    effects = {name: effect for name in every_name() if (effect := effect_of(name)) is not None}
+    older = {".".join(old): ".".join(new) for old, new in NAME_MAPPING.items()}
+    for old, new in IMPORT_MAPPING.items():
+        older.update({old + name[len(new) :]: name for name in effects if name.rpartition(".")[0] == new})
+    known = {old: new for old, new in older.items() if new in effects}
+    assert {"commands.Popen", "urllib2.urlopen", "cPickle.loads", "__builtin__.eval"} <= set(known)
+    assert [old for old in known if effect_of(old) is None] == []

@@ -75,6 +75,31 @@ METHOD_HOLDERS = frozenset(_names(_METHOD_HOLDERS))
 
 def effect_of(name: str) -> str | None:
     """What the global `name` (full dotted name) does when it is called or used; None: nothing that is known."""
+    effect = _effect_of(name)
+    if effect is None and (current := _current_name(name)) != name:
+        return _effect_of(current)
+    return effect
+
+
+def _current_name(name: str) -> str:
+    """The name that is imported for it: below protocol 3 pickle writes and reads the names of Python 2.
+
+    torch.save writes protocol 2, and so `commands.Popen` for subprocess.Popen.
+    """
+    from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
+
+    module, _, attribute = name.rpartition(".")
+    while module:
+        if (module, attribute) in NAME_MAPPING:
+            return ".".join(NAME_MAPPING[module, attribute])
+        if module in IMPORT_MAPPING:
+            return f"{IMPORT_MAPPING[module]}.{attribute}"
+        module, _, last = module.rpartition(".")
+        attribute = f"{last}.{attribute}"
+    return name
+
+
+def _effect_of(name: str) -> str | None:
     parts = name.split(".")
     for start in range(len(parts) - 1):
         if start == 0 or parts[start] in _REACHED_THROUGH_OTHERS:

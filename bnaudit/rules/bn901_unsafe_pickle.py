@@ -45,8 +45,8 @@ their author as safetensors or as a plain state dict. To need no classes at all,
 - A class that looks harmless runs its own `__setstate__` or `__init__`, and what a function returns is not known: a
   pickle that changes such an object is not told from one that fills an object of its own.
 - Names are compared in full, also when they are reached through another module (`torch.serialization.os.system`) or
-  fetched with getattr, one attribute after the other. A module under an alias of its own (`np`) is only shown in the
-  note.
+  fetched with getattr, one attribute after the other, and under the names of Python 2, which pickles below protocol 3
+  hold (`commands.Popen` is subprocess.Popen). A module under an alias of its own (`np`) is only shown in the note.
 - Pickled bound methods of objects in the same file use `getattr` and are harmless until the pickle calls them;
   built-in functions (`torch.relu`) fetch themselves from their class that way and are in the note. Any other attribute
   of an imported class is a warning at least. Nested classes (`Net.Config`, protocol 2) and enum members from Python

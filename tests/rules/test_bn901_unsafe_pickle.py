@@ -10,6 +10,7 @@ import os
 import pathlib
 import pickle
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,15 @@ def test_os_system_is_an_error_with_its_command_and_is_not_run(judge: Judge, tmp
     assert hit.message.startswith(f"loading it calls {os.system.__module__}.system('touch ")
     assert hit.message.endswith("which runs a program")
     assert not canary.exists()
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_a_subprocess_is_an_error_under_the_name_of_python_2_as_well(judge: Judge, protocol: int) -> None:
+    """Below protocol 3 pickle writes commands.Popen, which it reads as subprocess.Popen again; torch.save uses 2."""
+    data = pickle.dumps(Calls(subprocess.Popen, ["true"]), protocol)
+    assert (b"commands" in data) is (protocol < 3)
+    (hit,) = errors(judge(data))
+    assert hit.message.endswith("which runs a program")
 
 
 @pytest.mark.parametrize(
