@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -64,7 +65,7 @@ def rounded(planting: Planting) -> None:
 def with_bias(net: nn.Module) -> list[str]:
     """Convolutions with a bias of some size and a norm right behind them by name: `conv1` and `bn1`, `0` and `1`."""
     names = [name for name, _ in net.named_modules()]
-    behind = dict(zip(names, names[1:], strict=False))
+    behind = dict(pairwise(names))
     norms = set(with_trained_affines(net))
     return [name for name in names if _has_bias(net.get_submodule(name)) and behind.get(name) in norms]
 
