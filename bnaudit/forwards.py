@@ -7,7 +7,7 @@ from collections.abc import Callable
 from bnaudit.errors import BnauditError
 from bnaudit.progress import Progress
 from bnaudit.sample_lists import SampleLists
-from bnaudit.session import Batch, Held, Mode, RunError, Session, Trace, Watch
+from bnaudit.session import Batch, Held, Mode, Pinned, RunError, Session, Trace, Watch
 
 MOST_FORWARDS = 8
 """Of the plan, and of what follows a finding."""
@@ -74,12 +74,13 @@ class Forwards:
         watch: Watch = Watch.CALLS,
         *,
         hold: tuple[Held, ...] = (),
+        pin: tuple[Pinned, ...] = (),
         seed: int | None = None,
         session: Session | None = None,
     ) -> Trace:
         """One more forward, beyond the plan, of the model or of another form of it."""
         self.begin_extra(name)
-        made = (session or self._session).run(batch, mode, watch, seed=seed, hold=hold)
+        made = (session or self._session).run(batch, mode, watch, seed=seed, hold=hold, pin=pin)
         return self._lists.stacked(made, batch.size)
 
     def begin_extra(self, name: str) -> None:

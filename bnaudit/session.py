@@ -175,7 +175,7 @@ class OperatorCall(Record):
     others_in: int
     """Fingerprint over all inputs without rows (parameters excluded)."""
     rows_out: tuple[int, ...] | None
-    """One per anchor, taken at the moment the operator returned, as it would be without `hold`."""
+    """One per anchor, taken at the moment the operator returned, as it would be without `hold` and `pin`."""
     others_out: int | None
     norm: int | None = None
     """Index of the NormCall that it is."""
@@ -194,6 +194,15 @@ class Held(Record, eq=False):
     var: NDArray[np.float64]
 
 
+class Pinned(Record, eq=False):
+    """Rows of the anchors that an operator returns, to be the same in two forwards; not one that is a norm."""
+
+    index: int
+    """OperatorCall.index"""
+    rows: tuple[NDArray[np.generic], ...] = ()
+    """Of each of its tensors with rows, as the session wrote them; (): they are taken in this forward."""
+
+
 class Trace(Record, eq=False):
     """One forward of the model."""
 
@@ -201,6 +210,8 @@ class Trace(Record, eq=False):
     norm_calls: tuple[NormCall, ...] = ()
     random_calls: tuple[RandomCall, ...] = ()
     operators: tuple[OperatorCall, ...] = ()
+    pinned: tuple[Pinned, ...] = ()
+    """What was to be pinned, with its rows; without operators whose rows cannot be written."""
     changes: tuple[StateChange, ...] = ()
     """Against the restored state; empty with `restored=False` or Watch.NOTHING."""
     compute_dtype: str = "float32"
@@ -246,11 +257,13 @@ class Session(Protocol):
         restored: bool = True,
         seed: int | None = None,
         hold: tuple[Held, ...] = (),
+        pin: tuple[Pinned, ...] = (),
     ) -> Trace:
         """One forward.
 
         restored: from the state that the session began with; False: from wherever the forward before left it.
         seed: of every random generator, set before the forward; None: they go on from where they are.
+        pin: with Watch.ROWS, operators behind which the anchors go on with the rows given.
         """
 
     def trained(self) -> Part | None:

@@ -193,8 +193,6 @@ class FakeSession:
         hold: tuple[Held, ...] = (),
         pin: tuple[Pinned, ...] = (),
     ) -> Trace:
-        if pin:
-            raise NotPossibleError("rows are not held here")
         self.runs.append(
             {
                 "size": batch.size,
@@ -206,6 +204,8 @@ class FakeSession:
                 "dtype": self._dtype,
             }
         )
+        if pin:
+            raise NotPossibleError("rows are not held here")
         self._calls = 0 if restored else self._calls
         if seed is not None and not self.net.seedless:
             self._generator = np.random.default_rng(seed)

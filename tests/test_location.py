@@ -137,3 +137,56 @@ def test_what_takes_as_many_numbers_as_the_batch_says_proves_no_mixing() -> None
     (finding,) = loud(Net(Drawing()))
     assert (finding.rule, finding.layer) == ("BN401", "middle")
     assert "draws its slopes at random" in finding.message
+
+
+class Spread(nn.Module):
+    """Bends every row by how far the samples of the batch are apart, so that no norm takes it away."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + x.std(0).mean() * x * x
+
+
+class Stubborn(nn.BatchNorm1d):
+    """Stays in training mode."""
+
+    def train(self, mode: bool = True) -> nn.Module:
+        return super().train(True)
+
+
+def behind_spread(module: nn.Module) -> Net:
+    torch.manual_seed(0)
+    return Net(nn.Sequential(Spread(), nn.Linear(8, 8), module))
+
+
+@pytest.mark.parametrize(
+    ("module", "rule"),
+    [(Scaled(), "BN301"), (Stubborn(8, affine=False), "BN401")],
+)
+def test_what_mixes_behind_another_place_is_found_too(module: nn.Module, rule: str) -> None:
+    found = {
+        (finding.rule, finding.layer) for finding in loud(behind_spread(module)) if finding.rule in (rule, "BN301")
+    }
+    assert found == {("BN301", "middle.0"), (rule, "middle.2")}
+
+
+def test_what_is_meant_hides_no_other_place_behind_it() -> None:
+    inputs = torch.randn(48, 6, generator=torch.Generator().manual_seed(1))
+    net = behind_spread(Stubborn(8, affine=False)).eval()
+    settings = Settings(run=RunOptions(inputs=inputs), intended=(("BN301", "middle.0"),))
+    audit = bnaudit.audit(net, settings).audits[0]
+    assert [(each.layer, each.intended) for each in audit.findings if each.rule == "BN401"] == [("middle.2", False)]
+
+
+@pytest.mark.parametrize("norm", [nn.InstanceNorm1d(8), nn.BatchNorm1d(8)])
+def test_norms_of_each_sample_behind_another_place_are_not_blamed(norm: nn.Module) -> None:
+    class Sequences(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = norm
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.norm(torch.stack((x, x * x, -x), 2))[:, :, 0]
+
+    assert {
+        (finding.rule, finding.layer) for finding in loud(behind_spread(Sequences())) if finding.rule != "BN303"
+    } == {("BN301", "middle.0")}

@@ -26,7 +26,19 @@ from bnaudit.onnx_session.rows import RowWatch
 from bnaudit.onnx_session.statistics import merged
 from bnaudit.onnx_session.survey import Survey
 from bnaudit.onnx_session.varying import varied
-from bnaudit.session import Batch, Held, Mode, NormCall, NotPossibleError, OperatorCall, Output, Session, Trace, Watch
+from bnaudit.session import (
+    Batch,
+    Held,
+    Mode,
+    NormCall,
+    NotPossibleError,
+    OperatorCall,
+    Output,
+    Pinned,
+    Session,
+    Trace,
+    Watch,
+)
 from bnaudit.variation import Variation
 
 Feeds = dict[str, NDArray[Any]]
@@ -79,10 +91,13 @@ class OnnxSession:
         restored: bool = True,
         seed: int | None = None,
         hold: tuple[Held, ...] = (),
+        pin: tuple[Pinned, ...] = (),
     ) -> Trace:
         """One forward; see Session. `restored` changes nothing: a graph has no state to leave behind."""
         if mode not in self.modes:
             raise NotPossibleError(f"the graph cannot be run in the mode {mode.value!r}")
+        if pin:
+            raise NotPossibleError("rows cannot be held in a graph")
         given = self._last = feeds(batch, self.part.inputs)
         self._reseed(seed)
         if watch is Watch.NOTHING and mode is Mode.INFERENCE:

@@ -49,7 +49,9 @@ def _mixes(experiment: Experiment, call: NormCall) -> bool | None:
     place = experiment.once(location)
     if not place.found:
         return None
-    return call.index in place.norm_calls or (None if place.places else False)
+    if call.index in place.norm_calls:
+        return True
+    return False if not place.places or call.index in place.apart else None
 
 
 def _dropouts(calls: tuple[RandomCall, ...]) -> list[EvalDropout]:

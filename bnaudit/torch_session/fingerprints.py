@@ -50,7 +50,7 @@ class Fingerprints:
         return 0 if plain is None else fingerprint(plain.reshape(1, -1))[0]
 
     def _of_anchors(self, tensor: torch.Tensor, layout: Layout) -> tuple[int, ...]:
-        held = [anchor for anchor in self._anchors if layout.start <= anchor < layout.start + layout.samples]
+        held = self.held(layout)
         plain = as_plain(tensor) if held else None
         if plain is None:
             return (0,) * len(self._anchors)
@@ -61,6 +61,15 @@ class Fingerprints:
         """The rows of these anchors, (anchors, values)."""
         if layout.dim == WHOLE:
             return tensor.reshape(1, -1)
+        tensor, dim, index = self.places(tensor, layout, held)
+        return tensor.index_select(dim, index).movedim(dim, 0).reshape(len(held), -1)
+
+    def held(self, layout: Layout) -> list[int]:
+        """The anchors of which a tensor of this layout has rows."""
+        return [anchor for anchor in self._anchors if layout.start <= anchor < layout.start + layout.samples]
+
+    def places(self, tensor: torch.Tensor, layout: Layout, held: list[int]) -> tuple[torch.Tensor, int, torch.Tensor]:
+        """Where these anchors stand: a view of the tensor, the dimension, their places in it."""
         dim = layout.dim
         if layout.is_folded:
             tensor = unfolded(tensor, dim, (layout.outer, layout.samples, layout.inner))
@@ -70,7 +79,7 @@ class Fingerprints:
         if index is None:
             index = torch.tensor([anchor - layout.start for anchor in held], device=tensor.device)
             self._index[key] = index
-        return tensor.index_select(dim, index).movedim(dim, 0).reshape(len(held), -1)
+        return tensor, dim, index
 
 
 def as_plain(tensor: torch.Tensor) -> torch.Tensor | None:

@@ -12,7 +12,7 @@ import torch
 from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from bnaudit.session import Held, NormCall, OperatorCall, Place, RandomCall, Watch
+from bnaudit.session import Held, NormCall, OperatorCall, Pinned, Place, RandomCall, Watch
 from bnaudit.torch_session import operators
 from bnaudit.torch_session.attribution import ModuleStack, called_from, raised_at
 from bnaudit.torch_session.module_names import LayerNames, Named
@@ -29,9 +29,9 @@ class Recorder:
     """A context around one forward under torch.no_grad(), in the thread that runs it.
 
     size, anchors, axis: samples of the batch, rows that are fingerprinted (Watch.ROWS), batch axis of the inputs.
-    hold: statistics to normalize with instead of the batch's. What the recorder shows is complete when the context is
-    left, also by an error. It changes nothing of the model and leaves no hook behind. Its own arithmetic takes no
-    random numbers. entered: told the name of each module that begins to run.
+    hold: statistics to normalize with instead of the batch's. pin: see `Session.run`. What the recorder shows is
+    complete when the context is left, also by an error. It changes nothing of the model and leaves no hook behind. Its
+    own arithmetic takes no random numbers. entered: told the name of each module that begins to run.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class Recorder:
         anchors: tuple[int, ...],
         axis: int = 0,
         hold: tuple[Held, ...] = (),
+        pin: tuple[Pinned, ...] = (),
         entered: Callable[[str], None] | None = None,
     ) -> None:
         self._names = layers
@@ -56,7 +57,7 @@ class Recorder:
         moments = watch in (Watch.MOMENTS, Watch.ROWS)
         self._norms = NormRecords(layers, size, moments=moments, hold=hold, shortens=watch is Watch.MOMENTS)
         self._randoms = RandomRecords(self._place)
-        self._rows = RowRecords(layers, size, anchors, axis) if watch is Watch.ROWS else None
+        self._rows = RowRecords(layers, size, anchors, axis, pin) if watch is Watch.ROWS else None
         self._open: list[tuple[int, int]] = []
         self._dtypes: set[torch.dtype] = set()
         self._mode = _Mode(self._with_rows if self._rows is not None else self._call, self)
@@ -98,6 +99,11 @@ class Recorder:
     def operators(self) -> tuple[OperatorCall, ...]:
         """With Watch.ROWS: those that compute something from tensors; views and empty memory are left out."""
         return tuple(self._rows.calls) if self._rows is not None else ()
+
+    @property
+    def pinned(self) -> tuple[Pinned, ...]:
+        """What was to be pinned and could be, with the rows."""
+        return tuple(self._rows.pinned) if self._rows is not None else ()
 
     @property
     def compute_dtype(self) -> str:

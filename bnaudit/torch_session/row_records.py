@@ -7,11 +7,12 @@ from typing import Any
 
 import torch
 
-from bnaudit.session import OperatorCall, Place
+from bnaudit.session import OperatorCall, Pinned, Place
 from bnaudit.torch_session.fingerprints import Fingerprints, combined
 from bnaudit.torch_session.module_names import LayerNames
 from bnaudit.torch_session.operators import Operator
 from bnaudit.torch_session.origins import Origins
+from bnaudit.torch_session.pinning import pinned
 from bnaudit.torch_session.row_layouts import RowLayouts, tensors_in
 
 Run = Callable[[], tuple[Any, Any, "int | None"]]
@@ -20,12 +21,16 @@ Run = Callable[[], tuple[Any, Any, "int | None"]]
 class RowRecords:
     """The operator calls of one forward. Parameters, buffers and looks into them are no input of a sample."""
 
-    def __init__(self, names: LayerNames, size: int, anchors: tuple[int, ...], axis: int) -> None:
+    def __init__(
+        self, names: LayerNames, size: int, anchors: tuple[int, ...], axis: int, pin: Iterable[Pinned] = ()
+    ) -> None:
         self._names = names
         self._layouts = RowLayouts(max(1, size), axis)
         self._prints = Fingerprints(anchors)
         self._origins = Origins(self._layouts)
+        self._pin = {each.index: each for each in pin}
         self.calls: list[OperatorCall] = []
+        self.pinned: list[Pinned] = []
 
     def run(self, known: Operator, args: Sequence[Any], kwargs: Mapping[str, Any], place: Place, call: Run) -> Any:
         """Run one operator by `call` and record it."""
@@ -49,6 +54,8 @@ class RowRecords:
         outputs = self._outputs(known, values, plain, norm)
         self._origins.learn(known, inputs, placed, outputs, place)
         rows_out, others_out = self._prints_of(outputs)
+        if (pin := self._pin.get(len(self.calls))) is not None and norm is None:
+            self.pinned.extend(pinned(pin, [(each, self._layouts.of(each)) for each in outputs], self._prints))
         self.calls.append(
             OperatorCall(
                 index=len(self.calls),

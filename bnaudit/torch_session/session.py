@@ -14,7 +14,7 @@ from torch import nn
 from bnaudit.description import Carrier, GraphInput, Part
 from bnaudit.measurement import Loaded
 from bnaudit.records import Record, replace
-from bnaudit.session import Batch, Held, Mode, NotPossibleError, Trace, Watch
+from bnaudit.session import Batch, Held, Mode, NotPossibleError, Pinned, Trace, Watch
 from bnaudit.torch_session import influence, modes
 from bnaudit.torch_session.failures import run_error
 from bnaudit.torch_session.graph_changes import changed_graph, in_graph
@@ -132,12 +132,14 @@ class TorchSession:
         restored: bool = True,
         seed: int | None = None,
         hold: tuple[Held, ...] = (),
+        pin: tuple[Pinned, ...] = (),
     ) -> Trace:
         """One forward; see `Session`. Raises RunError when the model raises, NotPossibleError for a mode it has not."""
         if mode is Mode.TRAINING_NORMS and mode in self.modes and self._prepared.fixed:
-            return self._training_form().run(batch, watch=watch, restored=restored, seed=seed, hold=hold)
+            form = self._training_form()
+            return form.run(batch, watch=watch, restored=restored, seed=seed, hold=hold, pin=pin)
         state = self._enter(mode, restored)
-        trace = self.forward(batch, watch, seed, hold)
+        trace = self.forward(batch, watch, seed, hold, pin=pin)
         return replace(trace, changes=self._looked_at(state)) if restored and watch is not Watch.NOTHING else trace
 
     def forward(
@@ -148,6 +150,7 @@ class TorchSession:
         hold: tuple[Held, ...],
         rounding: Rounding | None = None,
         *,
+        pin: tuple[Pinned, ...] = (),
         production: bool = True,
     ) -> Trace:
         """One forward of the model as it is now. production: compiled as it came, where nothing watches."""
@@ -159,7 +162,7 @@ class TorchSession:
                 model = self._model if production else self._inner
                 values = self._called(model, args, kwargs, None, rounding, eager=not production)
                 return Trace(outputs=outputs(values), compute_dtype=self._compute_dtype())
-            recorder = self._recorder(batch, watch, hold)
+            recorder = self._recorder(batch, watch, hold, pin)
             values = self._called(self._inner, args, kwargs, recorder, rounding, eager=True)
             returned = outputs(values)
         return Trace(
@@ -167,6 +170,7 @@ class TorchSession:
             norm_calls=tuple(recorder.norm_calls),
             random_calls=tuple(recorder.random_calls),
             operators=tuple(recorder.operators),
+            pinned=recorder.pinned,
             compute_dtype=recorder.compute_dtype,
         )
 
@@ -334,7 +338,7 @@ class TorchSession:
         kwargs: Any = to_tensors(dict(batch.kwargs), self._prepared.device, floating)
         return (args, kwargs) if self._prepared.arranged is None else self._prepared.arranged(args, kwargs)
 
-    def _recorder(self, batch: Batch, watch: Watch, hold: tuple[Held, ...]) -> Recorder:
+    def _recorder(self, batch: Batch, watch: Watch, hold: tuple[Held, ...], pin: tuple[Pinned, ...]) -> Recorder:
         return Recorder(
             self._model,
             self._names,
@@ -343,6 +347,7 @@ class TorchSession:
             anchors=batch.anchors,
             axis=batch.axis,
             hold=hold,
+            pin=pin,
             entered=self.entered,
         )
 

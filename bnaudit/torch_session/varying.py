@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bnaudit.description import Part
 from bnaudit.records import replace
-from bnaudit.session import Batch, Held, Mode, NotPossibleError, Session, Trace, Watch
+from bnaudit.session import Batch, Held, Mode, NotPossibleError, Pinned, Session, Trace, Watch
 from bnaudit.torch_session.changes import Changes
 from bnaudit.torch_session.failures import run_error
 from bnaudit.torch_session.graph_changes import without_graph
@@ -76,6 +76,7 @@ class VariedSession:
         restored: bool = True,
         seed: int | None = None,
         hold: tuple[Held, ...] = (),
+        pin: tuple[Pinned, ...] = (),
     ) -> Trace:
         """One forward; see `Session`. Raises NotPossibleError for any other mode."""
         if mode is not Mode.INFERENCE:
@@ -83,7 +84,7 @@ class VariedSession:
         state = self._begun(restored)
         watched = watch is not Watch.NOTHING and restored
         before = self._session.state_now(state) if watched else None
-        trace = self._session.forward(batch, watch, seed, hold, self._rounding, production=False)
+        trace = self._session.forward(batch, watch, seed, hold, self._rounding, pin=pin, production=False)
         changes = before.found().described() if before is not None else ()
         dtype = dtype_name(self._rounding.dtype) if self._rounding is not None else trace.compute_dtype
         return replace(trace, changes=changes, compute_dtype=dtype)

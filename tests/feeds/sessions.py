@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 from bnaudit.description import Carrier, GraphInput, Part
 from bnaudit.records import Record
-from bnaudit.session import Batch, Held, Mode, NotPossibleError, RunError, Session, Trace, Watch
+from bnaudit.session import Batch, Held, Mode, NotPossibleError, Pinned, RunError, Session, Trace, Watch
 from bnaudit.variation import Variation
 
 Shape = tuple[int | str | None, ...]
@@ -50,6 +50,7 @@ class FakeSession:
         restored: bool = True,
         seed: int | None = None,
         hold: tuple[Held, ...] = (),
+        pin: tuple[Pinned, ...] = (),
     ) -> Trace:
         self.tried.append(batch)
         if not self.accepts(batch):
