@@ -153,7 +153,7 @@ def _absorbed(part: Part, norms: list[NormLayer]) -> Hit:
         value=_one_variance(norms[0]),
         limit=1,
         severity=Severity.NOTE,
-        undecided="mean 0 and variance 1 everywhere: absorbed or never stored; give the model or real inputs"
+        undecided="mean 0 and variance 1 everywhere: absorbed or never stored; compare it with what it was made from"
         if exactly_one
         else "",
     )
