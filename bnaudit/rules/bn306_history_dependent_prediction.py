@@ -102,9 +102,17 @@ def _carriers(case: Case, repeat: Repeat) -> list[StateChange]:
 
 
 def _told_by_its_state(case: Case, holder: str | None) -> bool:
-    """Whether BN402 finds an error there, which a note about rounding must not take the place of."""
+    """Whether BN402 finds an error there, which a note about rounding must not take the place of.
+
+    BN402 tells of parameters and stored buffers alone.
+    """
     found = case.measured.of(StateInEval) if case.measured is not None else ()
-    return any(state.depends_on_data and holder_of(state.change) == holder for state in found)
+    stored = (state for state in found if _is_stored(state.change))
+    return any(state.depends_on_data and holder_of(state.change) == holder for state in stored)
+
+
+def _is_stored(change: StateChange) -> bool:
+    return change.kind == "parameter" or (change.kind == "buffer" and change.persistent)
 
 
 def _hit(case: Case, repeat: Repeat, layer: str | None, held: list[StateChange], severe: bool) -> Hit:

@@ -51,6 +51,12 @@ def test_a_note_does_not_take_the_place_of_an_error_about_the_same_state() -> No
     assert len(run_hits(RULE, repeat(change("a.s")), state_in_eval("a.s"))) == 1
 
 
+def test_a_note_is_not_left_out_for_state_that_no_other_rule_tells_of() -> None:
+    learning = state_in_eval("a.s", kind="attribute", persistent=False)
+    (hit,) = run_hits(RULE, repeat(learning.change, in_a_row=NOISE), learning)
+    assert hit.severity is Severity.NOTE
+
+
 def test_statistics_that_no_one_reads_are_named_only_when_nothing_else_changed() -> None:
     statistics = change("bn1.running_mean")
     (hit,) = run_hits(RULE, repeat(statistics, change("rnn.h")), eval_norm("bn1"))
