@@ -72,6 +72,7 @@ ARCHITECTURES = [
         "mixture of experts with a capacity",
         lambda: fitted(ExpertNet(CrowdedExperts()), images()),
         images,
-        designs=(Design("BN301", "experts", (("BN301", "experts*"), ("BN301", ""))),),
+        # How many a batch of one may send is another share of it, which shows where all samples choose one expert.
+        designs=(Design("BN301", "experts", (("BN301", "experts*"), ("BN301", ""), ("BN303", ""))),),
     ),
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from fault_matrix.faults.places import (
     always,
     changes_by_chance,
     layers,
+    moves_anchors,
     put_behind,
     replace,
     without_padding,
@@ -155,15 +157,34 @@ def using_statistics(net: nn.Module) -> list[str]:
     ]
 
 
-def becoming(one: type[nn.Module], two: type[nn.Module]) -> Callable[[Planting], None]:
-    """The chosen norms become of these classes, for (N, C) or (N, C, L) and for (N, C, H, W)."""
+def becoming(one: type[nn.Module], two: type[nn.Module], shows: Symptom = always) -> Callable[[Planting], None]:
+    """The chosen norms become of these classes, for (N, C) or (N, C, L) and for (N, C, H, W).
+
+    One chosen norm is the next where it shows: behind some a gain of 0 hides it from the outputs.
+    """
 
     def plant(planting: Planting) -> None:
-        for norm in planting.modules:
-            norm.__class__ = two if isinstance(norm, nn.BatchNorm2d) else one
-        planting.net.eval()
+        names = using_statistics(planting.net)
+        if planting.scope is Scope.ALL:
+            planting.net = _become(planting.net, names, one, two)
+            return
+        start = names.index(planting.layers[0])
+        for name in names[start:] + names[:start]:
+            damaged = _become(planting.net, [name], one, two)
+            if shows(copy.deepcopy(damaged), planting.inputs):
+                planting.net, planting.layers = damaged, (name,)
+                return
+        raise ValueError("nowhere in this net has the fault an effect")
 
     return plant
+
+
+def _become(net: nn.Module, names: Iterable[str], one: type[nn.Module], two: type[nn.Module]) -> nn.Module:
+    damaged = copy.deepcopy(net)
+    for name in names:
+        norm: Any = damaged.get_submodule(name)
+        norm.__class__ = two if isinstance(norm, nn.BatchNorm2d) else one
+    return damaged.eval()
 
 
 def made_in_forward(planting: Planting) -> None:
@@ -213,9 +234,12 @@ def _dropping(name: str, make: Callable[[], nn.Module], severity: Severity | Non
 
 FAULTS = [
     *(
-        _norm(f"training=True{words}", becoming(Functional1d, Functional2d), scope=scope, question=question)
+        _norm(f"training=True{words}", becoming(Functional1d, Functional2d, shows), scope=scope, question=question)
         for scope in (Scope.ALL, Scope.ONE)
-        for words, question in (("", Question.EVAL_MODE), (", beside its neighbours", Question.NEIGHBOURS))
+        for words, question, shows in (
+            ("", Question.EVAL_MODE, always),
+            (", beside its neighbours", Question.NEIGHBOURS, moves_anchors),
+        )
     ),
     *(
         _norm(

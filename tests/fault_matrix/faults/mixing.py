@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from fault_matrix.faults.places import NOT_DYNAMO, Share, Symptom, always, layers, put_behind, without_padding
-from fault_matrix.values import Facet, Fault, Inputs, Planting, Scope
+from fault_matrix.faults.places import (
+    NOT_DYNAMO,
+    Share,
+    Symptom,
+    always,
+    layers,
+    moves_anchors,
+    put_behind,
+    without_padding,
+)
+from fault_matrix.values import Facet, Fault, Planting, Scope
 from run_time.more_nets import Centred, LargestOfBatch, Rank, Rolled
-from run_time.symptoms import swap
 from torch import nn
 
 from bnaudit.results import Question, Severity
@@ -88,11 +96,6 @@ def mixing(module: Callable[[], nn.Module], share: float, shows: Symptom) -> Cal
     return lambda planting: put_behind(planting, lambda features: Share(module(), share), shows)
 
 
-def moves_anchors(net: nn.Module, inputs: Inputs) -> bool:
-    """Whether other companions move the first output."""
-    return swap("live", net, inputs) > 1e-6
-
-
 _MIXERS: tuple[tuple[str, Callable[[], nn.Module], float], ...] = (
     ("centred by the batch", Centred, STRONG),
     ("centred by the batch, weakly", Centred, WEAK),
@@ -128,7 +131,6 @@ def _fault(
         targets=targets,
         needs=frozenset({Facet.FORWARD, Facet.RUNS}),
         measured=True,
-        whole=scope is Scope.ALL,  # rows that mixed already go in unequal everywhere behind, so the first is named
         only=NOT_DYNAMO if module is LargestOfBatch else frozenset(),  # amax() without axes is not converted
     )
 

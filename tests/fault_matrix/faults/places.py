@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from fault_matrix.carriers import CARRIERS
 from fault_matrix.values import Inputs, Planting, Scope
-from run_time.symptoms import history
+from run_time.symptoms import history, swap
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
@@ -123,13 +123,13 @@ def _put(holder: nn.Module, child: str, new: nn.Module) -> None:
 
 
 def _shapes(net: nn.Module, inputs: Inputs) -> dict[str, torch.Size]:
-    """The shape of every layer's answer to one batch of eight."""
+    """The shape of every layer's answer, where that has all samples in front: an expert has those sent to it."""
     shapes: dict[str, torch.Size] = {}
     handles = [net.get_submodule(name).register_forward_hook(_noting(shapes, name)) for name in layers(net)]
-    run(net, tuple(value[:8] for value in inputs))
+    run(net, inputs)
     for handle in handles:
         handle.remove()
-    return shapes
+    return {name: shape for name, shape in shapes.items() if shape[0] % len(inputs[0]) == 0}
 
 
 def _noting(shapes: dict[str, torch.Size], name: str) -> Callable[..., None]:
@@ -142,6 +142,11 @@ def _noting(shapes: dict[str, torch.Size], name: str) -> Callable[..., None]:
 def always(net: nn.Module, inputs: Inputs) -> bool:
     """For what must not be found anywhere."""
     return True
+
+
+def moves_anchors(net: nn.Module, inputs: Inputs) -> bool:
+    """Whether other companions move the first output."""
+    return swap("live", net, inputs) > 1e-6
 
 
 def changes_by_chance(net: nn.Module, inputs: Inputs) -> bool:

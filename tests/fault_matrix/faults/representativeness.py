@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +19,12 @@ _RUNS = frozenset({Facet.FORWARD, Facet.RUNS})
 _STORED = _RUNS | {Facet.STATISTICS}
 _ALL_SAMPLES = {"batch_size": 32}
 """Two batches of 32 in training mode: all 64 samples but the anchors of the second."""
+
+
+def learning(net: nn.Module) -> list[str]:
+    """The norms that train() puts into training mode: those of a norm_eval backbone have one mode for both."""
+    trained = copy.deepcopy(net).train()
+    return [name for name in tracked(net) if trained.get_submodule(name).training]
 
 
 def stale(sd: float, factor: float) -> Callable[[Planting], None]:
@@ -138,7 +145,7 @@ def _settle(planting: Planting, norm: Any) -> None:
 def _fault(
     rule: str, name: str, plant: Callable[[Planting], None], severity: Severity | None, *scopes: Scope, **more: Any
 ) -> list[Fault]:
-    fields = {"question": Question.GAP, "needs": _RUNS, "measured": True, "targets": tracked, **more}
+    fields = {"question": Question.GAP, "needs": _RUNS, "measured": True, "targets": learning, **more}
     return [Fault(name, rule, plant, severity, scope=scope, **fields) for scope in scopes or (Scope.ONE,)]
 
 

@@ -1,0 +1,159 @@
+"""BN402: a prediction changes what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from fault_matrix.faults.leaks import using_statistics
+from fault_matrix.faults.places import Symptom, always, layers, put_behind, run
+from fault_matrix.values import Facet, Fault, Inputs, Planting, Scope
+from run_time.more_nets import AdaptingNorm
+from torch import nn
+
+from bnaudit.results import Question, Severity
+
+_STATES = frozenset({"state dict", "nested checkpoint", "legacy", "safetensors"})
+_IN_PYTHON = _STATES | {"pickled module", "live module"}
+_MOVES_BUFFERS = _IN_PYTHON | {"scripted", "exported"}
+_RUNS = frozenset({Facet.FORWARD, Facet.RUNS})
+
+
+class Adapting1d(nn.BatchNorm1d):
+    """Moves its own mean in eval mode, behind autograd's back, after it was used."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = super().forward(x)
+        if not self.training:
+            self.running_mean.data.mul_(0.9).add_(0.1 * x.transpose(0, 1).flatten(1).mean(1))
+        return y
+
+
+class Average(nn.Module):
+    """An average of what was seen, for monitoring: written in eval mode, too, and read by nobody."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.register_buffer("average", torch.ones(1))
+        self.share = share
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.average.mul_(1 - self.share).add_(self.share * x.detach().mean())
+        return x
+
+
+class ScaledOnce(nn.Module):
+    """A parameter that is set by the first batch it meets, as ActNorm's, also after loading."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(1))
+        self.initialized = False
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.initialized:
+            self.scale.data.fill_(1 + 0.01 * x.mean().item())
+            self.initialized = True
+        return x * self.scale
+
+
+class MovedByNumPy(nn.Module):
+    """A parameter that eval mode moves through NumPy, which bumps no version."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x * self.weight
+        self.weight.detach().numpy()[:] += 0.01 * x.detach().mean().numpy()
+        return y
+
+
+class Observed(nn.Module):
+    """An observer of quantization that was never switched off."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observer = torch.ao.quantization.MovingAverageMinMaxObserver()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.observer(x)
+
+
+class Forwards(nn.Module):
+    """Counts forwards in a buffer: the same value after any batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("forwards", torch.zeros((), dtype=torch.long))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.forwards += 1
+        return x
+
+
+class Table(nn.Module):
+    """A table of positions in a buffer, made anew for every shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.table = 0.01 * torch.arange(x.shape[1], dtype=x.dtype) / x.shape[1]
+        return x + self.table.reshape([1, -1] + [1] * (x.dim() - 2))
+
+
+class AverageInTraining(Average):
+    """The healthy twin: asks for the mode."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            self.average.mul_(1 - self.share).add_(self.share * x.detach().mean())
+        return x
+
+
+def adapting(planting: Planting) -> None:
+    for norm in planting.modules:
+        norm.__class__ = AdaptingNorm if isinstance(norm, nn.BatchNorm2d) else Adapting1d
+
+
+def changes_state(net: nn.Module, inputs: Inputs) -> bool:
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    run(net, tuple(value[:16] for value in inputs))
+    return any(not torch.equal(before[name], value) for name, value in net.state_dict().items())
+
+
+def _behind(module: Callable[[], nn.Module], shows: Symptom) -> Callable[[Planting], None]:
+    return lambda planting: put_behind(planting, lambda features: module(), shows)
+
+
+def _fault(
+    name: str,
+    module: Callable[[], nn.Module] | None,
+    severity: Severity | None = Severity.ERROR,
+    scope: Scope = Scope.ONE,
+    **more: Any,
+) -> Fault:
+    plant = adapting if module is None else _behind(module, changes_state if severity else always)
+    fields = {"targets": layers, "only": _MOVES_BUFFERS, "needs": _RUNS, "instead": ("BN306",) if severity else ()}
+    return Fault(name, "BN402", plant, severity, Question.EVAL_MODE, scope, measured=True, **{**fields, **more})
+
+
+FAULTS = [
+    *(
+        _fault("a norm whose mean adapts", None, scope=scope, targets=using_statistics, only=_IN_PYTHON)
+        for scope in (Scope.ALL, Scope.ONE)
+    ),
+    _fault("an average of what was seen", lambda: Average(0.1)),
+    _fault("an average of what was seen", lambda: Average(0.1), scope=Scope.ALL),
+    _fault("an average of what was seen, weakly", lambda: Average(1e-4)),
+    _fault("a scale set by the first batch", ScaledOnce, only=_IN_PYTHON, also=("BN301",)),  # the whole batch sets it
+    _fault("a weight moved through NumPy", MovedByNumPy, only=_IN_PYTHON),
+    _fault("an observer left on", Observed, only=_IN_PYTHON | {"scripted"}),
+    _fault("forwards are counted in a buffer", Forwards, None),
+    _fault("a table in a buffer", Table, None, only=_IN_PYTHON),
+    _fault("an average in training only", lambda: AverageInTraining(0.1), None),
+]
