@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from bench.against import found, rendering
-from bench.against.found import Verdict, verdict
+from bench.against.found import Sort, Verdict, verdict
 from bench.against.timing import ratios
 
 RESULTS = Path(__file__).parent / "bench" / "rivals.json"
@@ -28,24 +28,48 @@ VERDICT: OK with 1 warning(s)
 
 
 def test_what_a_tool_reports_on_the_healthy_net_too_is_not_the_defect() -> None:
-    assert verdict(frozenset({"a"}), frozenset({"a"})) is Verdict.NOT_FOUND
-    assert verdict(frozenset({"a", "b"}), frozenset({"a"})) is Verdict.FOUND
-    assert verdict(frozenset(), frozenset({"a"})) is Verdict.NOT_FOUND
+    assert verdict(frozenset({"a"}), frozenset({"a"}), ()) is Verdict.NOT_FOUND
+    assert verdict(frozenset({"a", "b"}), frozenset({"a"}), ()) is Verdict.FOUND
+    assert verdict(frozenset(), frozenset({"a"}), ()) is Verdict.NOT_FOUND
 
 
-def test_of_bnaudit_only_a_rule_that_names_the_defect_counts() -> None:
-    problems = frozenset({"BN103 bn1"})
-    assert verdict(problems, frozenset(), {"BN103"}) is Verdict.FOUND
-    assert verdict(problems, frozenset(), {"BN501"}) is Verdict.NOT_FOUND
+def test_a_problem_that_speaks_of_something_else_is_not_the_defect() -> None:
+    noise = frozenset({"test_contract: batch_invariance"})
+    assert verdict(noise, frozenset(), found.BREAKS["eval leak"]) is Verdict.FOUND
+    assert verdict(noise, frozenset(), found.BREAKS["buffers reset"]) is Verdict.NOT_FOUND
+    assert verdict(frozenset({"BN103 bn1"}), frozenset(), found.BREAKS["buffers reset"]) is Verdict.FOUND
+    assert verdict(frozenset({"BN103 bn1"}), frozenset(), found.BREAKS["eval leak"]) is Verdict.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("problem", "sort"),
+    [
+        ("BN404 bn1", Sort.STATISTICS),
+        ("BN204 bn1", Sort.COMPANIONS),
+        ("BN303 None", Sort.UNRELATED),
+        ("bn1: a counter and no running statistics", Sort.STATISTICS),
+        ("bn1: no running mean", Sort.STATISTICS),
+        ("/bn1/BatchNormalization: no stored statistics", Sort.STATISTICS),
+        ("/bn1/BatchNormalization: training mode", Sort.MODE),
+        ("/dropout/Dropout: dropout in training mode", Sort.MODE),
+        ("bn1: in training mode after eval()", Sort.MODE),
+        ("bn1: frozen, and in training mode after train()", Sort.FROZEN),
+        ("frozen_params: 2/9 parameter(s) expected to be frozen changed", Sort.FROZEN),
+        ("eval_determinism: two forward passes in eval mode differ", Sort.RANDOMNESS),
+        ("exploding_norm: conv1.weight", Sort.UNSORTED),
+    ],
+)
+def test_problems_are_sorted_by_what_they_speak_of(problem: str, sort: Sort) -> None:
+    assert found.sort_of(problem) is sort
 
 
 def test_a_form_that_is_the_healthy_one_shows_nothing_whatever_is_said_of_it() -> None:
-    assert verdict(frozenset({"a"}), frozenset(), same=True) is Verdict.NOT_APPLICABLE
+    assert verdict(frozenset({"a"}), frozenset(), (), same=True) is Verdict.NOT_APPLICABLE
 
 
 def test_a_tool_that_broke_found_nothing() -> None:
-    assert verdict(None, frozenset()) is Verdict.FAILED
-    assert verdict(frozenset({"a"}), None) is Verdict.FAILED
+    assert verdict(None, frozenset(), ()) is Verdict.FAILED
+    assert verdict(frozenset({"a"}), None, ()) is Verdict.FAILED
 
 
 @pytest.mark.parametrize(
@@ -109,7 +133,7 @@ def test_ratios_are_theirs_against_ours_and_missing_where_either_is() -> None:
 def result() -> dict[str, Any]:
     entries = lines()
     ratios(entries)
-    cells = {name: {"verdict": "found", "problems": ["BN"]} for name in found.NAMED_BY}
+    cells = {name: {"verdict": "found", "problems": ["BN"]} for name in found.BREAKS}
     row = {"tool": "bnaudit.audit", "form": "module.pt", "cells": cells, "healthy": {"verdict": "", "problems": []}}
     return {
         "machine": {
@@ -154,6 +178,6 @@ def test_a_missed_defect_or_a_false_alarm_of_ours_fails_the_run() -> None:
 def test_a_rival_that_finds_more_is_named() -> None:
     more = result()
     more["found"][0]["cells"]["no tracking"]["verdict"] = "not found"
-    cells = {name: {"verdict": "found", "problems": ["x"]} for name in found.NAMED_BY}
+    cells = {name: {"verdict": "found", "problems": ["x"]} for name in found.BREAKS}
     more["found"].append(more["found"][0] | {"tool": "other", "cells": cells})
     assert "not by bnaudit, given the same form: other (no tracking)" in rendering.markdown(more)

@@ -1,9 +1,10 @@
 """What a tool reported, read from its own output, and whether that is the defect.
 
-The rule is one for all tools. The problems that a tool reports on a defective net, less those that it reports on the
-healthy one, word by word: if any is left, it *found* the defect, whatever it calls it. For bnaudit it is stricter: a
-finding at warning or above whose rule is one of those written down for the defect. Where the form that a tool takes is,
-bit for bit, the healthy net's, there is nothing to find: *not applicable*. A tool that ends in a traceback or says
+One rule for all tools, bnaudit among them. The problems that a tool reports on a defective net, less those that it
+reports on the healthy one, word by word, are sorted by what they speak of: the mode, companions, state that moves,
+randomness, frozen layers, the stored statistics. If one speaks of something that the defect breaks, the tool *found*
+it, whatever it calls it; a problem that fits no sort counts, too, for every defect. Where the form that a tool takes
+is, bit for bit, the healthy net's, there is nothing to find: *not applicable*. A tool that ends in a traceback or says
 nothing that can be read is *failed*, and found nothing.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from enum import Enum
 
 
@@ -24,34 +25,71 @@ class Verdict(str, Enum):
     FAILED = "failed"
 
 
-NAMED_BY: Mapping[str, Set[str]] = {
-    "eval leak": {"BN202", "BN301", "BN401"},
-    "partial leak": {"BN201", "BN202", "BN301", "BN401"},
-    "no tracking": {"BN204", "BN211", "BN301"},
-    "frozen but updating": {"BN404", "BN501"},
-    "stale after freeze": {"BN205", "BN404"},
-    "buffers stripped": {"BN101", "BN103"},
-    "buffers reset": {"BN103"},
-    "exported in training mode": {"BN201", "BN202"},
+class Sort(Enum):
+    """What a reported problem speaks of."""
+
+    MODE = "a layer or node in training mode"
+    COMPANIONS = "an output that depends on the rest of the batch"
+    STATE = "state that moves in evaluation"
+    RANDOMNESS = "an output that changes from call to call"
+    FROZEN = "frozen layers that change, or are in training mode"
+    STATISTICS = "stored statistics that are missing, initial, impossible, or do not fit the data"
+    UNRELATED = "something else"
+    UNSORTED = "not known"
+
+
+_LEAK = {Sort.MODE, Sort.COMPANIONS, Sort.STATE}
+BREAKS: Mapping[str, Set[Sort]] = {
+    "eval leak": _LEAK,
+    "partial leak": _LEAK,
+    "no tracking": {Sort.MODE, Sort.COMPANIONS, Sort.STATISTICS},
+    "frozen but updating": {Sort.FROZEN, Sort.STATISTICS},
+    "stale after freeze": {Sort.FROZEN, Sort.STATISTICS},
+    "buffers stripped": {Sort.STATISTICS},
+    "buffers reset": {Sort.STATISTICS},
+    "exported in training mode": {*_LEAK, Sort.RANDOMNESS},
 }
-"""Defect → the rules of bnaudit that name it, or (BN301, BN404) the symptom that it has."""
+"""What each defect breaks."""
+
+_SORTS: tuple[tuple[str, Sort], ...] = (
+    # bnaudit's rules
+    (r"BN(1\d\d|205|403|404) ", Sort.STATISTICS),
+    (r"BN(201|202|203|206|207|401) ", Sort.MODE),
+    (r"BN(204|211|301) ", Sort.COMPANIONS),
+    (r"BN302 ", Sort.RANDOMNESS),
+    (r"BN(306|402) ", Sort.STATE),
+    (r"BN501 ", Sort.FROZEN),
+    (r"BN\d+ ", Sort.UNRELATED),
+    # the checks of pytest-torch and torchtest2
+    (r"test_contract: eval_mode", Sort.MODE),
+    (r"test_contract: batch_invariance|batch_independence: ", Sort.COMPANIONS),
+    (r"test_contract: no_state_mutation", Sort.STATE),
+    (r"test_contract: deterministic|eval_determinism: ", Sort.RANDOMNESS),
+    (r"test_frozen|frozen_params: ", Sort.FROZEN),
+    # Lightning-Bolts and the hand-written loops
+    (r"the gradient of a sample's output reaches other samples|model: a sample alone", Sort.COMPANIONS),
+    (r".*: frozen, ", Sort.FROZEN),
+    (r".*: (dropout )?(in )?training mode", Sort.MODE),
+    (r".*: (a counter and )?no (stored |running )?(statistics|mean)", Sort.STATISTICS),
+    (r".*: (mean 0 and variance 1|NaN or inf|variance not above 0)", Sort.STATISTICS),
+)
+
+
+def sort_of(problem: str) -> Sort:
+    """What a problem speaks of, by how it begins."""
+    return next((sort for pattern, sort in _SORTS if re.match(pattern, problem)), Sort.UNSORTED)
 
 
 def verdict(
-    problems: frozenset[str] | None,
-    healthy: frozenset[str] | None,
-    named_by: Set[str] = frozenset(),
-    same: bool = False,
+    problems: frozenset[str] | None, healthy: frozenset[str] | None, breaks: Iterable[Sort], same: bool = False
 ) -> Verdict:
-    """`named_by`: only problems that begin with one of these count; `same`: the form is the healthy net's."""
+    """`same`: the form is the healthy net's. None: the output could not be read."""
     if same:
         return Verdict.NOT_APPLICABLE
     if problems is None or healthy is None:
         return Verdict.FAILED
-    new = problems - healthy
-    if named_by:
-        new = frozenset(problem for problem in new if problem.split(" ")[0] in named_by)
-    return Verdict.FOUND if new else Verdict.NOT_FOUND
+    found = {sort_of(problem) for problem in problems - healthy}
+    return Verdict.FOUND if found & {*breaks, Sort.UNSORTED} else Verdict.NOT_FOUND
 
 
 def driver(text: str, code: int) -> frozenset[str] | None:

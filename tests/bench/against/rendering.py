@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.against.found import NAMED_BY, Verdict
+from bench.against.found import BREAKS, Verdict
 
 SIGNS = {
     Verdict.FOUND.value: "**yes**",
@@ -114,13 +114,13 @@ def _modules(lines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _found(rows: Sequence[Mapping[str, Any]]) -> str:
-    head = ["found", "given", *NAMED_BY, "false alarms"]
+    head = ["found", "given", *BREAKS, "false alarms"]
     body = [
         [
             row["tool"].partition(",")[0],
             ("pickled " if "pickled" in row["tool"] else "live " if row["form"] == "module.pt" else "")
             + FORMS[row["form"]],
-            *(SIGNS[row["cells"][defect]["verdict"]] for defect in NAMED_BY),
+            *(SIGNS[row["cells"][defect]["verdict"]] for defect in BREAKS),
             "failed" if row["healthy"]["verdict"] else str(len(row["healthy"]["problems"])),
         ]
         for row in rows
@@ -160,7 +160,7 @@ def _finds_more(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         if extra:
             more.append(f"{row['tool']} ({', '.join(extra)})")
     every = set().union(*own.values()) if own else set()
-    missed = [defect for defect in NAMED_BY if defect not in every]
+    missed = [defect for defect in BREAKS if defect not in every]
     return [
         "Found by another tool and not by bnaudit, given the same form: " + ("; ".join(more) or "nothing"),
         "bnaudit finds all eight in one form or another"
@@ -198,7 +198,7 @@ def sound(result: Mapping[str, Any]) -> bool:
     """bnaudit found every defect in some form, and reported nothing on the healthy net in any."""
     ours = [row for row in result["found"] if row["tool"].startswith("bnaudit")]
     found = set().union(*(_names(row, Verdict.FOUND) for row in ours)) if ours else set()
-    return found == set(NAMED_BY) and not any(row["healthy"]["problems"] or row["healthy"]["verdict"] for row in ours)
+    return found == set(BREAKS) and not any(row["healthy"]["problems"] or row["healthy"]["verdict"] for row in ours)
 
 
 def write_readme(path: Path, result: Mapping[str, Any]) -> None:

@@ -82,7 +82,8 @@ def tools() -> list[Tool]:
         Tool("onnx-doctor check", ".onnx", "onnx-doctor", doctor, found.onnx_doctor, fixtures="onnx"),
         Tool("polygraphy check lint", ".onnx", "polygraphy", lint, found.polygraphy, fixtures="onnx"),
         Tool("bnaudit.audit", "module", "", ("bnaudit_module",), fixtures="module.pt"),
-        Tool("hand-written checks", "module", "", ("hand_written",), fixtures="module.pt"),
+        Tool("hand-written loop", "module", "", ("hand_written",), fixtures="module.pt"),
+        Tool("hand-written for these eight", "module", "", ("hand_written_all",), fixtures="module.pt"),
         Tool("pytest-torch", "module", "pytest-torch", ("pytest_torch_module",), fixtures="module.pt"),
         Tool("torchtest2", "module", "torchtest2", ("torchtest2_module",), fixtures="module.pt"),
         Tool(

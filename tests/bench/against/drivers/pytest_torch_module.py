@@ -20,7 +20,7 @@ def test_frozen():
     names = pytest_torch_module.frozen(pytest_torch_module.given["net"])
     if names:
         labels = pytest_torch_module.given["labels"]
-        loss = lambda output, inputs: torch.nn.functional.cross_entropy(output, labels)
+        loss = lambda output: torch.nn.functional.cross_entropy(output, labels)
         assert_frozen(pytest_torch_module.given["net"], pytest_torch_module.given["inputs"], loss, names)
 """
 given = {}
@@ -44,6 +44,8 @@ class Failures:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
+            if "AssertionError" not in str(report.longrepr.reprcrash.message):
+                raise RuntimeError(f"{report.nodeid} could not run: {report.longrepr.reprcrash.message}")
             self.texts.append((report.nodeid.rpartition("::")[2], report.longreprtext))
 
 
