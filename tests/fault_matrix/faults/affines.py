@@ -170,9 +170,13 @@ _DEAD = [
         )
         for scope in (Scope.ALL, Scope.ONE)
     ),
-    Fault(
-        "all but one channel off", "BN116", all_but_one_channel_off, None, targets=alive, also=MEASURED, unnoted=True
+    *(
+        Fault(name, "BN116", plant, None, targets=alive, also=also, unnoted=True)
+        for name, plant, also in (
+            ("all but one channel off", all_but_one_channel_off, MEASURED),
+            # Beside norms of another class that have moved, such a layer is one that never ran.
+            ("0 at construction", zero_at_construction, ("BN103", *MEASURED)),
+        )
     ),
-    Fault("0 at construction", "BN116", zero_at_construction, None, targets=alive, also=MEASURED, unnoted=True),
 ]
 FAULTS = [*_LENGTHS, *_NON_FINITE, *_DEAD]
