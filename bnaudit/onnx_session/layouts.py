@@ -33,9 +33,14 @@ class Layout(NamedTuple):
         """What belongs to one sample of `size`."""
         if self.factor == 1:
             return np.asarray(np.take(array, sample, self.axis))
+        return array[self.place(sample, size)]
+
+    def place(self, sample: int, size: int) -> tuple[slice, ...]:
+        """An index of what belongs to one sample of `size`."""
         first = sample * self.factor
-        part = slice(first, first + self.factor) if self.outermost else slice(sample, None, size)
-        return array[(slice(None),) * self.axis + (part,)]
+        together = self.factor == 1 or self.outermost
+        part = slice(first, first + self.factor) if together else slice(sample, None, size)
+        return (*(slice(None),) * self.axis, part)
 
 
 def layouts(

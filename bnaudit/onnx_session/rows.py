@@ -19,8 +19,9 @@ from bnaudit.onnx_session.engines import Feeds
 from bnaudit.onnx_session.exporter_notes import in_scope, source_line
 from bnaudit.onnx_session.instruments import Form, Instruments
 from bnaudit.onnx_session.layouts import Layout, Shapes, by_size, layouts
+from bnaudit.onnx_session.pinning import Pin, pins, taken, with_rows
 from bnaudit.onnx_session.survey import Survey
-from bnaudit.session import Batch, Held, OperatorCall, Place, RunError
+from bnaudit.session import Batch, Held, OperatorCall, Pinned, Place, RunError
 
 MOST_BYTES = 256 << 20
 """Of the values that one copy hands out, estimated with 4 bytes for each."""
@@ -54,26 +55,44 @@ class RowWatch:
         self._watched = tuple(self._inner_values())
         self._found: dict[object, tuple[Shapes, dict[str, Layout | None]]] = {}
 
+    def pins(self, given: Feeds, batch: Batch, pin: Sequence[Pinned]) -> tuple[Pin, ...]:
+        """Of what is pinned, the values whose rows are given."""
+        rows = [each for each in pin if each.rows]
+        return pins(rows, self._nodes, self._shapes_and_layouts(given, batch)[1], batch) if rows else ()
+
     def calls(
-        self, given: Feeds, batch: Batch, form: Form, hold: Sequence[Held], reseed: Callable[[], None]
-    ) -> tuple[OperatorCall, ...]:
-        """The operators of one forward of this form; `reseed` is called before each run that is looked at.
+        self,
+        given: Feeds,
+        batch: Batch,
+        form: Form,
+        hold: Sequence[Held],
+        pin: Sequence[Pinned],
+        reseed: Callable[[], None],
+    ) -> tuple[tuple[OperatorCall, ...], tuple[Pinned, ...]]:
+        """The operators of one forward of this form, and what is pinned; `reseed` is called before each run.
 
         Raises RunError when the graph fails.
         """
         shapes, found = self._shapes_and_layouts(given, batch)
         seen = batch.anchors, batch.size
         prints = {name: fingerprint(array, found.get(name), *seen) for name, array in given.items()}
+        own: dict[str, Fingerprint] = {}
         chunks = list(self._chunks(shapes))
+        values = self.pins(given, batch, pin)
+        wanted = {name for each in pin for name in with_rows(self._nodes[each.index], found)}
+        kept: dict[str, NDArray[Any]] = {}
         for chunk in chunks:
             reseed()
             reading = self._instruments.read(
-                form._replace(moments=False, exposed=chunk, sizes=()), given, hold, keep=len(chunks) == 1
+                form._replace(moments=False, exposed=chunk, sizes=()), given, hold, values, keep=len(chunks) == 1
             )
-            for name, value in reading.exposed.items():
-                if isinstance(value, np.ndarray):
-                    prints[name] = fingerprint(value, found.get(name), *seen)
-        return tuple(self._calls(prints))
+            for into, read in ((prints, reading.exposed), (own, reading.own)):
+                for name, value in read.items():
+                    if isinstance(value, np.ndarray):
+                        into[name] = fingerprint(value, found.get(name), *seen)
+                        if name in wanted:
+                            kept[name] = value
+        return tuple(self._calls(prints, {**prints, **own})), tuple(taken(pin, self._nodes, kept, found))
 
     def shapes(self, given: Feeds) -> Shapes:
         """Of all inner values and inputs."""
@@ -122,13 +141,14 @@ class RowWatch:
         except RunError:
             return None
 
-    def _calls(self, prints: Mapping[str, Fingerprint]) -> Iterator[OperatorCall]:
+    def _calls(self, prints: Mapping[str, Fingerprint], returned: Mapping[str, Fingerprint]) -> Iterator[OperatorCall]:
+        """prints: as what follows gets them; returned: as nodes compute them."""
         origins: dict[str, Place] = {}
         for number, node in enumerate(self._nodes):
             if all(name in self._constants for name in node.output):
                 continue
             inputs = [prints[name] for name in read_by(node) if name in prints]
-            outputs = [prints[name] for name in node.output if name in prints]
+            outputs = [returned[name] for name in node.output if name in returned]
             place = _place(node)
             gathered = next((origins[name] for name in read_by(node) if name in origins), None)
             tells = gathered is not None and gathered.operator == "Reshape" and node.op_type.startswith("Reduce")

@@ -19,6 +19,7 @@ from bnaudit.onnx_session.inputs import feeds, fixed_batch
 from bnaudit.onnx_session.instruments import Form, Instruments, Reading, has_moments
 from bnaudit.onnx_session.norm_calls import norm_call
 from bnaudit.onnx_session.outputs import flattened
+from bnaudit.onnx_session.pinning import Pin
 from bnaudit.onnx_session.randoms import Randoms
 from bnaudit.onnx_session.reference import parameter_shapes, seconds
 from bnaudit.onnx_session.remarks import remarks
@@ -96,33 +97,35 @@ class OnnxSession:
         """One forward; see Session. `restored` changes nothing: a graph has no state to leave behind."""
         if mode not in self.modes:
             raise NotPossibleError(f"the graph cannot be run in the mode {mode.value!r}")
-        if pin:
-            raise NotPossibleError("rows cannot be held in a graph")
         given = self._last = feeds(batch, self.part.inputs)
         self._reseed(seed)
         if watch is Watch.NOTHING and mode is Mode.INFERENCE:
             return Trace(outputs=self._plain(self._production(), given), compute_dtype=self._compute_dtype)
         training = mode is Mode.TRAINING_NORMS
         try:
-            reading = self._look(given, training, watch, hold)
+            pins = self._rows.pins(given, batch, pin)
+            reading = self._look(given, training, watch, hold, pins)
         except NotPossibleError as error:
-            if training or hold or watch is not Watch.CALLS:
+            if training or hold or pin or watch is not Watch.CALLS:
                 raise
             return self._unwatched(given, error)
         self._reseed(seed)
-        outputs = self._outputs(reading, given, altered=training or bool(hold))
+        outputs = self._outputs(reading, given, altered=training or bool(hold or pins))
         if watch is Watch.NOTHING:
             return Trace(outputs=outputs, compute_dtype=self._compute_dtype)
         calls = self._norm_calls(reading, batch.size, training, watch)
         operators: tuple[OperatorCall, ...] = ()
+        pinned: tuple[Pinned, ...] = ()
         if watch is Watch.ROWS:
-            form = Form(training=training, held=tuple(sorted(each.index for each in hold)))
-            operators = self._rows.calls(given, batch, form, hold, lambda: self._reseed(seed))
+            held = tuple(sorted(each.index for each in hold))
+            form = Form(training=training, held=held, pinned=tuple(each.form for each in pins))
+            operators, pinned = self._rows.calls(given, batch, form, hold, pin, lambda: self._reseed(seed))
         return Trace(
             outputs=outputs,
             norm_calls=calls,
             random_calls=self._randoms.calls({**given, **reading.exposed}),
             operators=operators,
+            pinned=pinned,
             compute_dtype=self._compute_dtype,
         )
 
@@ -192,7 +195,9 @@ class OnnxSession:
     def _output_names(self) -> list[str]:
         return [output.name for output in self.engines.skeleton.graph.output]
 
-    def _look(self, given: Feeds, training: bool, watch: Watch, hold: tuple[Held, ...]) -> Reading:
+    def _look(
+        self, given: Feeds, training: bool, watch: Watch, hold: tuple[Held, ...], pins: tuple[Pin, ...]
+    ) -> Reading:
         """Run a copy with what has to be seen; shapes alone are seen once for inputs of the same shapes."""
         batch_norms = [norm for norm in self.survey.norms if has_moments(norm)]
         batch_used = any(norm.uses_batch for norm in batch_norms)
@@ -200,18 +205,19 @@ class OnnxSession:
             training=training,
             moments=bool(batch_norms) and (watch in (Watch.MOMENTS, Watch.ROWS) or training or batch_used),
             held=tuple(sorted(each.index for each in hold)),
+            pinned=tuple(each.form for each in pins),
             exposed=(
                 *self._randoms.exposed,
                 *(name for body in self._instruments.bodies.values() for name in body[1:] if name),
             ),
         )
-        plain = not (form.training or form.moments or form.held or form.exposed)
+        plain = not (form.training or form.moments or form.held or form.pinned or form.exposed)
         if plain and not self.survey.norms:
-            return Reading([], {}, {}, {}, {})
+            return Reading([], {}, {}, {}, {}, {})
         key = tuple(sorted((name, array.shape) for name, array in given.items()))
         if plain and key in self._shapes:
             return self._shapes[key]
-        reading = self._instruments.read(form, given, hold)
+        reading = self._instruments.read(form, given, hold, pins)
         if plain:
             self._shapes[key] = reading._replace(outputs=[])
         return reading
@@ -224,7 +230,8 @@ class OnnxSession:
             body = self._instruments.bodies.get(norm.position)
             batch = merged(*samples) if samples is not None else None
             if body is not None and body.mean:
-                batch = _flat(reading.exposed[body.mean]), _flat(reading.exposed[body.var])
+                mean, var = ({**reading.exposed, **reading.own}[name] for name in (body.mean, body.var))
+                batch = _flat(mean), _flat(var)
             calls.append(
                 norm_call(
                     norm,

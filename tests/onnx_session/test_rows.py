@@ -9,10 +9,10 @@ import onnx
 import pytest
 from onnx import helper
 from onnx_builders import FLOAT, PARAMETERS, model, node
-from onnx_sessions import batch, normal, opened
+from onnx_sessions import batch, normal, opened, values
 
 from bnaudit.onnx_session import rows
-from bnaudit.session import Batch, Held, OperatorCall, Watch
+from bnaudit.session import Batch, Held, OperatorCall, Pinned, Watch
 
 ANCHORS = (0, 2, 4)
 TRAINING = {"training_mode": 1}
@@ -182,3 +182,27 @@ def test_text_has_rows_too(tmp_path: Path) -> None:
     with opened(proto, tmp_path) as session:
         (call,) = session.run(batch(words, anchors=ANCHORS), watch=Watch.ROWS).operators
     assert call.rows_out is not None and len(set(call.rows_out)) == 3
+
+
+def test_behind_pinned_rows_a_second_operator_that_mixes_shows(tmp_path: Path) -> None:
+    """y = x − mean(x) over the batch, z = 2·y, then z − mean(z): the product does not mix, both differences do."""
+    nodes = [
+        node("ReduceMean", ["x"], ["m"], axes=[0], name="mean"),
+        node("Sub", ["x", "m"], ["d"], name="first"),
+        node("Add", ["d", "d"], ["z"], name="twice"),
+        node("ReduceMean", ["z"], ["n"], axes=[0], name="mean again"),
+        node("Sub", ["z", "n"], name="second"),
+    ]
+    x = normal(5, 3)
+    with opened(model(nodes, inputs={"x": ("N", 3)}), tmp_path) as session:
+        one, other = (batch(each, anchors=ANCHORS) for each in (x, swapped(x)))
+        plain = session.run(one, watch=Watch.ROWS), session.run(other, watch=Watch.ROWS)
+        assert mixers(plain[0].operators, plain[1].operators) == ["first"]
+        pin = tuple(Pinned(index=call.index) for call in plain[0].operators if call.place.module == "first")
+        taken = session.run(one, watch=Watch.ROWS, pin=pin)
+        written = session.run(other, watch=Watch.ROWS, pin=taken.pinned)
+    assert mixers(taken.operators, written.operators) == ["first", "second"]
+    np.testing.assert_array_equal(values(taken), values(plain[0]))
+    seen = swapped(x) - swapped(x).mean(0)
+    seen[list(ANCHORS)] = (x - x.mean(0))[list(ANCHORS)]
+    np.testing.assert_allclose(values(written), 2 * seen - (2 * seen).mean(0), rtol=1e-5, atol=1e-6)
