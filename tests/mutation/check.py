@@ -49,10 +49,14 @@ class Check:
         self.broken: list[str] = []
 
     def run(self, paths: Sequence[Path]) -> list[Mutant]:
-        """All mutants of the modules, each with an outcome, but where a module as it is does not pass: `broken`."""
+        """All mutants of the modules, each with an outcome, but where a module as it is does not pass: `broken`.
+
+        Those that have an outcome already, of an earlier check, keep it.
+        """
         sources = {path: path.read_text(encoding="utf-8") for path in paths}
         found = {path: tuple(mutants(source, file_of(path))) for path, source in sources.items()}
-        waiting = deque(Asked(path, sources[path], several, 0) for path, several in found.items() if several)
+        fresh = {path: tuple(each for each in found[path] if each.id not in self.outcomes) for path in paths}
+        waiting = deque(Asked(path, sources[path], several, 0) for path, several in fresh.items() if several)
         running: dict[int, tuple[Asked, Path]] = {}
         with tempfile.TemporaryDirectory(prefix="mutation-") as scratch:
             while waiting or running:
@@ -162,11 +166,18 @@ def _write(path: Path, found: Sequence[Mutant], outcomes: dict[str, str], reason
     path.write_text(json.dumps({"python": sys.version.split()[0], "mutants": rows}, indent=1), encoding="utf-8")
 
 
+def _killed(path: Path) -> dict[str, str]:
+    """What the file of an earlier check says of the mutants that tests found; tests found them as they were then."""
+    rows = json.loads(path.read_text(encoding="utf-8"))["mutants"]
+    return {row["id"]: row["outcome"] for row in rows if row["outcome"] != SURVIVED}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", default=[], help="modules whose path contains this; repeatable")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--depth", type=int, default=1, help="groups of tests asked; 1: the module's own")
+    parser.add_argument("--again", action="store_true", help="keep what was killed last time, as the JSON file says")
     parser.add_argument("--json", type=Path, default=ROOT / ".bench" / "mutation.json", help="file of the outcomes")
     parser.add_argument("--log", type=Path, help="file for the output of the tests")
     asked = parser.parse_args()
@@ -178,6 +189,8 @@ def main() -> int:
     preload()
     began = time.monotonic()
     check = Check(asked.jobs, asked.depth, asked.log)
+    if asked.again:
+        check.outcomes = _killed(asked.json)
     found = check.run(paths)
     reasons = justified()
     _write(asked.json, found, check.outcomes, reasons)
