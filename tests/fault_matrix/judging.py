@@ -107,11 +107,11 @@ def _expected(fault: Fault | None, planted: Planting, subject: Any) -> Expectati
     if carrier.name in fault.gone:
         return Expectation.GONE
     needs = set(fault.needs)
-    if carrier.name == "ONNX, folded" and Facet.STATISTICS in needs and planted.layers:
+    if carrier.name == "ONNX, folded" and needs & {Facet.STATISTICS, Facet.EPSILON} and planted.layers:
         left = survivors(subject, {*tracked(planted.net), *planted.layers})
         hit = tuple(layer for layer in planted.layers if layer in left)
         if not hit:
-            return Expectation.GONE if left else Expectation.UNSEEN
+            return Expectation.GONE if left and Facet.STATISTICS in needs else Expectation.UNSEEN
         planted.located = planted.located or hit
         needs -= {Facet.STATISTICS, Facet.NAMES, Facet.EPSILON}
     return Expectation.FOUND if carrier.holds(*needs) else Expectation.UNSEEN
