@@ -54,7 +54,7 @@ class HeldScript:
         self._module = inner
         self.held = held
         there = [name for name in sorted(names) if inner.hasattr(name) and name not in _FLAGS]
-        self._old = {name: _kept(inner.getattr(name)) for name in there}
+        self._old = {name: _kept(value) for name, value in _readable(inner, there)}
 
     def objects(self) -> Iterator[tuple[str, object]]:
         """The tensors among them, whose contents are kept apart."""
@@ -72,6 +72,17 @@ class HeldScript:
     def restore(self) -> None:
         for difference in list(self.differences()):
             self._module.setattr(difference.suffix[1:], _kept(difference.old))
+
+
+def _readable(inner: Any, names: Iterable[str]) -> Iterator[tuple[str, object]]:
+    """Those whose values Python can be given: not the members of an enum and the objects of a script class that stand
+    in a file, where the class is TorchScript's alone. Should one of them change, repeats of a batch would differ."""
+    for name in names:
+        try:
+            yield name, inner.getattr(name)
+        except RuntimeError as error:
+            if "Unknown reference to ScriptClass" not in str(error):
+                raise
 
 
 def _kept(value: Any) -> Any:

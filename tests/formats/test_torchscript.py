@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 from torchscript_builders import described, layers_of, modes_of, part_of, randomized, rewritten, saved, traced
 from torchscript_nets import IMAGE, NAMES, Net, assert_says
 
@@ -96,3 +98,30 @@ def test_a_pickle_without_an_object_is_no_script(tmp_path: Path) -> None:
     broken = rewritten(path, tmp_path / "broken.pt", {"data.pkl": lambda _: b"\x80\x02K\x01."})
     with pytest.raises(MalformedError, match="object"):
         described(broken)
+
+
+class Layout(Enum):
+    FIRST = "channels first"
+    LAST = "channels last"
+
+
+class WithEnum(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layout = Layout.LAST
+        self.bn = nn.BatchNorm2d(3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.layout == Layout.LAST:
+            x = x.permute(0, 3, 1, 2)
+        return self.bn(x)
+
+
+def test_an_attribute_that_is_a_member_of_an_enum_hides_nothing(tmp_path: Path) -> None:
+    """Its class is called with the bare value, as in the scripted vision transformers of timm."""
+    net = randomized(WithEnum())
+    part = part_of(torch.jit.script(net), tmp_path)
+    (layer,) = part.layers
+    assert layer.name == "bn"
+    assert layer.mean is not None
+    assert layer.mean.tolist() == net.bn.running_mean.tolist()

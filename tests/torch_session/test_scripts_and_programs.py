@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torchscript_builders import rewritten
 
 from bnaudit import describe
 from bnaudit.description import Carrier
@@ -234,3 +236,32 @@ class TestPickledModules:
         path.write_bytes(path.read_bytes().replace(b"sample_models.digits", b"sample_models.digitz"))
         with pytest.raises(UnreadableError, match="digitz"), opened(path, description, RunOptions(trust_pickle=True)):
             pass
+
+
+class Layout(Enum):
+    FIRST = 1
+    LAST = 2
+
+
+class WithEnum(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layout = Layout.FIRST
+        self.bn = nn.BatchNorm2d(1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.bn(x) if self.layout == Layout.FIRST else x
+
+
+def test_a_script_with_a_member_of_an_enum_runs_in_both_modes(tmp_path: Path) -> None:
+    """Python is not given the value: the class is in the file alone, and in no module that it could import."""
+    written = tmp_path / "written.pt"
+    torch.jit.script(WithEnum()).save(str(written))
+    path = rewritten(written, tmp_path / "net.pt", {"": lambda data: data.replace(b"Layout", b"Layer_")})
+    loaded = torch.jit.load(str(path))
+    with pytest.raises(RuntimeError, match="Unknown reference to ScriptClass"):
+        loaded._c.getattr("layout")
+    with session_of(path) as session:
+        first, trained, again = session.run(BATCH), session.run(BATCH, Mode.TRAINING_NORMS), session.run(BATCH)
+        assert np.array_equal(first.outputs[0].values, again.outputs[0].values)
+        assert not np.array_equal(first.outputs[0].values, trained.outputs[0].values)

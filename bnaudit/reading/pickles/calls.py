@@ -15,6 +15,7 @@ from bnaudit.reading.pickles.state import (
 )
 
 _LONGEST_NAME = 4096
+_OF_SCRIPT = "__torch__."
 _PERSISTENT_BYTES = 60
 
 
@@ -42,8 +43,12 @@ def _extension(state: PickleState) -> None:
 
 
 def _reduce(state: PickleState) -> None:
-    args = state.stack.pop()
-    state.stack[-1] = _call(state, state.stack[-1], args)
+    """A member of an enum class in TorchScript is a call with the bare value (torch/csrc/jit/serialization/pickler.cpp
+    of 2.x pushes the class, the value and REDUCE); its classes alone are called `__torch__…`."""
+    args, callee = state.stack.pop(), state.stack[-1]
+    if not isinstance(args, tuple) and isinstance(callee, Global) and callee.full_name.startswith(_OF_SCRIPT):
+        args = (args,)
+    state.stack[-1] = _call(state, callee, args)
 
 
 def _new_object_ex(state: PickleState) -> None:
