@@ -20,12 +20,16 @@ from bnaudit import audit
 
 SAMPLES = 16
 """Of a training batch, and of the batch that the audit runs: drawn alike, so that the statistics fit the inputs."""
+SAMPLES_WITHOUT = 8
+"""The same for a net without statistics that could fit or not."""
 BATCHES = 4
 """Batches that are averaged, for statistics that are as good as those of a trained net."""
 EXAMPLE = 4
 """Samples that tracers and exporters are shown."""
 BUDGET = 15.0
 """Seconds after which an audit begins no further forward."""
+SHORT_BUDGET = 2.0
+"""The same where the fault is in the saved state, which is read without running anything."""
 SMALLEST = 64
 
 
@@ -42,7 +46,8 @@ def examine(piece: dict[str, Any], folder: Path) -> dict[str, Any]:
         return {**record, "unmoved": str(error)}
     net.eval()
     never_ran = {key for key, norm in tracking(net) if not int(norm.num_batches_tracked or 0)}
-    inputs = batch(net, kind, size, SAMPLES, torch.Generator().manual_seed(seed + 1))
+    samples = SAMPLES if tracking(net) else SAMPLES_WITHOUT
+    inputs = batch(net, kind, size, samples, torch.Generator().manual_seed(seed + 1))
     run = _Run(carrier, kind, size, inputs, folder, _ways(carrier, random))
     try:
         before = run.audited(net, record, "trained")
@@ -51,7 +56,7 @@ def examine(piece: dict[str, Any], folder: Path) -> dict[str, Any]:
         planted = plant(net, carrier, random)
         if planted is None:
             return record
-        heard = run.audited(net, record, "faulty", static=not (planted.of_mode and carrier == "live"))
+        heard = run.audited(net, record, "faulty", quick=not (planted.of_mode and carrier == "live"))
     except NotWrittenError as error:
         return {**record, "not_written": str(error)}
     found, located, beside = outcome(planted.planted, heard.findings, before.findings)
@@ -103,17 +108,20 @@ class _Run:
         self.carrier, self.kind, self.size, self.inputs = carrier, kind, size, inputs
         self.folder, self.ways = folder, ways
 
-    def audited(self, net: nn.Module, record: dict[str, Any], label: str, static: bool = False) -> Heard:
-        """What the audit says. Raises NotWrittenError."""
+    def audited(self, net: nn.Module, record: dict[str, Any], label: str, quick: bool = False) -> Heard:
+        """What the audit says. Files are not run where `quick`, nor those of detectors, which take lists of images
+        that have no batch axis. Raises NotWrittenError."""
         given = {"inputs": self.inputs[0] if len(self.inputs) == 1 else self.inputs}
         if self.carrier == "live":
-            return self._timed(net, record, label, given)
+            return self._timed(net, record, label, {**given, "budget": SHORT_BUDGET if quick else BUDGET})
         example = tuple(self._few(argument) for argument in self.inputs)
         path, way = write(self.carrier, net, example, self.folder, self.ways)
         self.ways = [way]  # the fault is planted in what was audited without it
         record["way"] = way
         try:
-            return self._timed(path, record, label, {"static": True} if static else {**given, "run": True})
+            static = quick or self.kind == "detection"
+            run = {**given, "run": True, "budget": BUDGET}
+            return self._timed(path, record, label, {"static": True} if static else run)
         finally:
             path.unlink()
 
@@ -122,8 +130,6 @@ class _Run:
         return argument[:EXAMPLE]
 
     def _timed(self, subject: Any, record: dict[str, Any], label: str, options: dict[str, Any]) -> Heard:
-        if "inputs" in options:
-            options["budget"] = BUDGET
         start = time.perf_counter()
         report = audit(subject, **options)
         seconds = time.perf_counter() - start
