@@ -185,6 +185,20 @@ class Experiment:
         return whole_shift(self.base, self.extra("the batch from the restored state", self.feed.base))
 
     @cached_property
+    def after_others(self) -> Shift | None:
+        """`base` made after `swapped` without restoring the state, against `base`: an answer that was kept for the
+        next batch is the same twice in a row. None where nothing that depends on the data was left behind.
+        """
+        if not self.in_a_row.exact or not self.has_companions or self.extras_left < 2:
+            return None
+        left = {change.name: change.digest for change in self.swapped.changes} if self.base.changes else {}
+        if all(left.get(change.name) == change.digest for change in self.base.changes):
+            return None
+        self.extra("other companions first", self.feed.swapped, watch=self.outputs_only)
+        later = self.extra("the batch after them", self.feed.base, watch=self.outputs_only, restored=False)
+        return whole_shift(self.base, later)
+
+    @cached_property
     def random(self) -> bool:
         """From the same restored state the same batch gives other outputs, beyond noise or by a random operator."""
         if self.restored is None or self.restored.exact:

@@ -75,12 +75,13 @@ class Forwards:
         *,
         hold: tuple[Held, ...] = (),
         pin: tuple[Pinned, ...] = (),
+        restored: bool = True,
         seed: int | None = None,
         session: Session | None = None,
     ) -> Trace:
         """One more forward, beyond the plan, of the model or of another form of it."""
         self.begin_extra(name)
-        made = (session or self._session).run(batch, mode, watch, seed=seed, hold=hold, pin=pin)
+        made = (session or self._session).run(batch, mode, watch, restored=restored, seed=seed, hold=hold, pin=pin)
         return self._lists.stacked(made, batch.size)
 
     def begin_extra(self, name: str) -> None:

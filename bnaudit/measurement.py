@@ -173,6 +173,9 @@ class Repeat(Measurement):
     """Operators that draw random numbers."""
     changes: tuple[StateChange, ...] = ()
     """State that the first forward left behind."""
+    after_others: Shift | None = None
+    """Made after a batch of other companions, against the first; None: not tried, since nothing was left behind that
+    depends on the data, or the batch twice in a row differs anyway."""
 
 
 class EvalNorm(Measurement):

@@ -1,4 +1,4 @@
-"""The same batch again: in a row, from the restored state, and equal rows within it (BN302, BN305, BN306)."""
+"""The same batch again: in a row, from the restored state, after other companions, and equal rows within it (BN302, BN305, BN306)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def measure(experiment: Experiment) -> Iterator[Measurement]:
         restored=experiment.restored,
         random=experiment.base.random_calls,
         changes=experiment.base.changes,
+        after_others=experiment.after_others,
     )
     if experiment.feed.copy is not None and not experiment.random:
         yield from _identical_rows(experiment, experiment.feed.copy)

@@ -6,6 +6,9 @@ The same batch is run twice in a row, and the second answer is another one. Run 
 it is the first answer again, bit for bit: nothing is random, something was carried over. The buffers, parameters and
 attributes that the first forward left changed are named with the module that holds them.
 
+An answer, or a part of one, that is kept and given again for the next batch is the same twice in a row. So where
+something was left behind that depends on the data, the batch is also run after another one.
+
 ## Why it matters
 
 A prediction depends on which requests a server answered before, on the order of the test set, and on how many
@@ -48,7 +51,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bnaudit.measurement import EvalNorm, Repeat, StateInEval
+from bnaudit.measurement import EvalNorm, Repeat, Shift, StateInEval
 from bnaudit.places import by_place, holder_of
 from bnaudit.results import Hit, Question, Severity
 from bnaudit.rules import Case, rule
@@ -73,9 +76,10 @@ def history_dependent_prediction(case: Case) -> Iterator[Hit]:
     if case.measured is None:
         return
     for repeat in case.measured.of(Repeat):
-        if repeat.in_a_row.exact or repeat.restored is None or _is_random(repeat, case.limits["epsilons"]):
+        shift = _carried_shift(repeat)
+        if shift.exact or _is_random(repeat, case.limits["epsilons"]):
             continue
-        severe = beyond(repeat.in_a_row, case.limits["epsilons"])
+        severe = beyond(shift, case.limits["epsilons"])
         changes = _carriers(case, repeat)
         if not changes:
             yield _hit(case, repeat, None, [], severe)
@@ -84,11 +88,16 @@ def history_dependent_prediction(case: Case) -> Iterator[Hit]:
                 yield _hit(case, repeat, holder, held, severe)
 
 
+def _carried_shift(repeat: Repeat) -> Shift:
+    """How far what was carried over moves the outputs."""
+    return repeat.after_others if repeat.after_others is not None else repeat.in_a_row
+
+
 def _is_random(repeat: Repeat, epsilons: float) -> bool:
     """Whether the repeat from the restored state differs about as much."""
     restored = repeat.restored
     if restored is None or restored.exact:
-        return False
+        return restored is None and not repeat.in_a_row.exact
     return beyond(restored, epsilons) or not beyond(repeat.in_a_row, epsilons)
 
 
@@ -116,10 +125,11 @@ def _is_stored(change: StateChange) -> bool:
 
 
 def _hit(case: Case, repeat: Repeat, layer: str | None, held: list[StateChange], severe: bool) -> Hit:
-    shift = repeat.in_a_row
+    shift = _carried_shift(repeat)
     size = f"{amount(shift)}{flips(shift)}"
+    when = "after another batch" if repeat.after_others is not None else "twice in a row"
     return Hit(
-        message=f"the same batch twice in a row gives outputs that differ {size}: {_carried(held)}",
+        message=f"the same batch {when} gives outputs that differ {size}: {_carried(held)}",
         advice=_ADVICE,
         layer=layer,
         value=value(shift),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from fake_runs import Net, measured
 
 from bnaudit.measurement import IdenticalRows, Repeat
@@ -37,6 +38,18 @@ def test_a_draw_that_happens_not_to_matter_is_not_taken_for_history() -> None:
 def test_a_model_that_draws_and_keeps_something_is_repeated_once_more() -> None:
     found = repeat(Net(random=True, seldom=True, history=True, state="average"))
     assert found.changes and found.restored is not None and found.restored.exact
+
+
+def test_an_answer_that_is_kept_shows_after_other_companions() -> None:
+    found = repeat(Net(state="answer"))
+    assert found.in_a_row.exact and found.after_others is not None and band(found.after_others) is Band.LEAK
+
+
+@pytest.mark.parametrize(("net", "tried"), [(Net(), False), (Net(state="cache"), False), (Net(state="average"), True)])
+def test_other_companions_go_first_only_where_they_leave_something_else_behind(net: Net, tried: bool) -> None:
+    found = repeat(net)
+    assert (found.after_others is not None) == tried
+    assert found.after_others is None or found.after_others.exact
 
 
 def test_equal_rows_are_compared_but_not_in_a_model_that_draws() -> None:

@@ -51,6 +51,14 @@ def test_a_note_does_not_take_the_place_of_an_error_about_the_same_state() -> No
     assert len(run_hits(RULE, repeat(change("a.s")), state_in_eval("a.s"))) == 1
 
 
+def test_an_answer_that_is_kept_for_the_next_batch_is_told_after_another_one() -> None:
+    kept = change("encoder.cache", "attribute", persistent=False)
+    (hit,) = run_hits(RULE, repeat(kept, in_a_row=EXACT, restored=None, after_others=LARGE))
+    assert (hit.layer, hit.severity) == ("encoder", Severity.ERROR)
+    assert hit.message.startswith("the same batch after another batch gives outputs that differ")
+    assert not run_hits(RULE, repeat(kept, in_a_row=EXACT, restored=None, after_others=EXACT))
+
+
 def test_a_note_is_not_left_out_for_state_that_no_other_rule_tells_of() -> None:
     learning = state_in_eval("a.s", kind="attribute", persistent=False)
     (hit,) = run_hits(RULE, repeat(learning.change, in_a_row=NOISE), learning)

@@ -106,6 +106,7 @@ def _comparisons(measured: Measured) -> Iterator[tuple[str, str, Shift | None]]:
     for repeat in measured.of(Repeat):
         random = repeat.restored is not None and not repeat.restored.exact
         yield "the same batch again", "BN302" if random else "BN306", repeat.in_a_row
+        yield "the same batch after another one", "BN306", repeat.after_others
     for production in measured.of(Production):
         yield "the framework's optimizations", "BN307", production.shift
     for saved in measured.of(AsSaved):
