@@ -155,6 +155,10 @@ def tracked(net: nn.Module) -> list[str]:
     return [name for name, norm in norms if norm.running_mean is not None]
 
 
+OF_IMAGES = (nn.BatchNorm2d, nn.SyncBatchNorm)
+"""Norms that in this matrix receive (N, C, H, W); the others receive (N, C) or (N, C, L)."""
+
+
 def with_trained_affines(net: nn.Module) -> list[str]:
     """Those of them that have a gamma and a beta, neither as it was initialised."""
     return [name for name in tracked(net) if _moved(net.get_submodule(name))]

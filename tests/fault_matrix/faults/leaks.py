@@ -22,7 +22,7 @@ from fault_matrix.faults.places import (
     replace,
     without_padding,
 )
-from fault_matrix.values import Facet, Fault, Planting, Scope, tracked
+from fault_matrix.values import OF_IMAGES, Facet, Fault, Planting, Scope, tracked
 from torch import nn
 
 from bnaudit.results import Question, Severity
@@ -89,7 +89,7 @@ class MadeInForward(nn.Module):
 
     def __init__(self, norm: Any) -> None:
         super().__init__()
-        shape = (-1, *[1] * (2 if isinstance(norm, nn.BatchNorm2d) else 0))
+        shape = (-1, *[1] * (2 if isinstance(norm, OF_IMAGES) else 0))
         self.gain, self.offset = (nn.Parameter(value.detach().reshape(shape)) for value in (norm.weight, norm.bias))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -183,7 +183,7 @@ def _become(net: nn.Module, names: Iterable[str], one: type[nn.Module], two: typ
     damaged = copy.deepcopy(net)
     for name in names:
         norm: Any = damaged.get_submodule(name)
-        norm.__class__ = two if isinstance(norm, nn.BatchNorm2d) else one
+        norm.__class__ = two if isinstance(norm, OF_IMAGES) else one
     return damaged.eval()
 
 

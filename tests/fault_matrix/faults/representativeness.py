@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from fault_matrix.faults.places import always, layers, put_behind, replace
-from fault_matrix.values import Facet, Fault, Planting, Scope, tracked
+from fault_matrix.values import OF_IMAGES, Facet, Fault, Planting, Scope, tracked
 from torch import nn
 
 from bnaudit.results import Question, Severity
@@ -55,7 +55,7 @@ class CalledTwice(nn.Module):
     def __init__(self, norm: Any, sd: float, factor: float) -> None:
         super().__init__()
         self.norm = norm
-        shape = (1, -1, *[1] * (2 if isinstance(norm, nn.BatchNorm2d) else 0))
+        shape = (1, -1, *[1] * (2 if isinstance(norm, OF_IMAGES) else 0))
         self.register_buffer("centre", norm.running_mean.clone().reshape(shape), persistent=False)
         self.register_buffer("spread", norm.running_var.sqrt().reshape(shape), persistent=False)
         self.sd, self.factor = sd, math.sqrt(factor)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from fault_matrix.faults.leaks import using_statistics
 from fault_matrix.faults.places import Symptom, always, layers, put_behind, run
-from fault_matrix.values import Facet, Fault, Inputs, Planting, Scope
+from fault_matrix.values import OF_IMAGES, Facet, Fault, Inputs, Planting, Scope
 from run_time.more_nets import AdaptingNorm
 from torch import nn
 
@@ -117,7 +117,7 @@ class AverageInTraining(Average):
 
 def adapting(planting: Planting) -> None:
     for norm in planting.modules:
-        norm.__class__ = AdaptingNorm if isinstance(norm, nn.BatchNorm2d) else Adapting1d
+        norm.__class__ = AdaptingNorm if isinstance(norm, OF_IMAGES) else Adapting1d
 
 
 def changes_state(net: nn.Module, inputs: Inputs) -> bool:
