@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from bnaudit.description import Carrier, Description, NormLayer, Part
+from bnaudit.modes import is_frozen
 from bnaudit.results import Finding, Outcome, Question, Verdict
 
 if TYPE_CHECKING:
@@ -231,6 +232,8 @@ def _frozen(part: Part) -> _Answer:
             return Outcome.PASSED, "the graph updates no statistics", ""
         return Outcome.NOT_CHECKED, "which buffers should move is not in it", NEEDS[Carrier.STATE_DICT]
     if part.carrier is Carrier.MODULE and any(layer.training for layer in part.layers):
+        if any(is_frozen(layer) and layer.training is False and _keeps(layer) for layer in part.layers):
+            return Outcome.NOT_CHECKED, "frozen norms in eval mode: train() not seen", NEEDS[part.carrier]
         return Outcome.PASSED, "no frozen norm is in training mode", ""
     if part.carrier is Carrier.MODULE:
         return Outcome.NOT_CHECKED, "saved in eval mode: train() not seen", NEEDS[part.carrier]

@@ -95,6 +95,11 @@ def test_a_module_saved_in_eval_mode_does_not_show_what_train_switches_on() -> N
     assert decide(saved_in_training)[Question.FROZEN] is Outcome.PASSED
 
 
+def test_a_frozen_norm_in_eval_mode_beside_one_in_training_mode_proves_nothing() -> None:
+    fresh, frozen = batch_norm("head", training=True), batch_norm("bn", training=False, requires_grad=False)
+    assert decide(part([frozen, fresh], carrier=Carrier.MODULE))[Question.FROZEN] is Outcome.NOT_CHECKED
+
+
 def test_buffers_of_modules_that_state_dict_misses_are_an_open_point() -> None:
     hidden = HiddenModule(
         path="norms[0]", class_name="BatchNorm2d", training=False, mode_dependent=(), in_training=False
