@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bnaudit.comparison import Comparison
-from bnaudit.description import NormLayer, Part
+from bnaudit.description import NormKind, NormLayer, Part
 from bnaudit.matching.configuration import has_identity_affine
 from bnaudit.matching.signatures import family
 
@@ -21,6 +21,8 @@ def is_missing(comparison: Comparison, layer: NormLayer, side: str) -> bool:
     if any(_may_be(other, layer) for other in _alone(comparison, side)):
         return False
     lacking = _part(comparison, side)
+    if layer.kind is NormKind.FROZEN_BATCH and lacking.carrier.has_code:
+        return False  # its forward() is a product and a sum, and so it stands in the code
     return not lacking.folded or bool(lacking.layers)
 
 

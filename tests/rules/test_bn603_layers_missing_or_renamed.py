@@ -41,6 +41,15 @@ def test_norms_that_not_every_format_tells_are_not_missing(kind: NormKind) -> No
         assert run(part(other), part(one)) == []
 
 
+@pytest.mark.parametrize("carrier", [Carrier.GRAPH, Carrier.PROGRAM, Carrier.SCRIPT])
+def test_a_frozen_norm_is_a_product_and_a_sum_in_code(carrier: Carrier) -> None:
+    frozen = [*layers(), trained("stem.bn", 16, kind=NormKind.FROZEN_BATCH)]
+    assert run(part(layers(), carrier=carrier), part(frozen)) == []
+    assert run(part(frozen), part(layers(), carrier=carrier)) == []
+    (hit,) = run(part(layers()), part(frozen))
+    assert hit.layer == "stem.bn"
+
+
 def test_a_prefix_is_proposed() -> None:
     (hit,) = run(part(layers("backbone.")), part(layers()))
     assert (hit.layer, hit.severity, hit.value) == (None, None, "`backbone.` left out")
