@@ -42,7 +42,7 @@ def possible_cells(architecture: str) -> Iterator[Cell]:
     for intended in (False, True) if net.designs else (False,):
         yield from (Cell(net.name, "", carrier, intended) for carrier in carriers)
     for fault in FAULTS.values():
-        if targets(net.name, fault):
+        if fault.baseline not in net.left_out and targets(net.name, fault):
             meant = [carrier for carrier in carriers if not fault.only or carrier in fault.only]
             yield from (Cell(net.name, fault.id, carrier, intended=bool(net.designs)) for carrier in meant)
 

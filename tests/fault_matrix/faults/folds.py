@@ -62,18 +62,33 @@ def rounded(planting: Planting) -> None:
                 weight.copy_(torch.nextafter(weight, torch.full_like(weight, torch.inf)))
 
 
-def with_bias(net: nn.Module) -> list[str]:
-    """Convolutions with a bias of some size and a norm right behind them by name: `conv1` and `bn1`, `0` and `1`."""
-    names = [name for name, _ in net.named_modules()]
-    behind = dict(pairwise(names))
+def _behind(net: nn.Module) -> dict[str, str]:
+    """Convolution → the norm right behind it by name: `conv1` and `bn1`, `0` and `1`."""
     norms = set(with_trained_affines(net))
-    return [name for name in names if _has_bias(net.get_submodule(name)) and behind.get(name) in norms]
+    names = [name for name, _ in net.named_modules()]
+    return {one: other for one, other in pairwise(names) if _is_plain(net.get_submodule(one)) and other in norms}
 
 
-def _has_bias(module: Any) -> bool:
-    return (
-        isinstance(module, nn.modules.conv._ConvNd) and module.bias is not None and bool(module.bias.abs().max() > 0.02)
-    )
+def _is_plain(module: nn.Module) -> bool:
+    """A convolution whose weight is a constant, and not made anew for every forward."""
+    return type(module) in (nn.Conv1d, nn.Conv2d) and not module._forward_pre_hooks
+
+
+def behind_convolutions(net: nn.Module) -> list[str]:
+    """The norms that are folded."""
+    return list(_behind(net).values())
+
+
+def with_telling_affine(net: nn.Module) -> list[str]:
+    """Those of them whose gamma is not nearly 1 and whose beta is not nearly 0."""
+    norms: list[tuple[str, Any]] = [(name, net.get_submodule(name)) for name in behind_convolutions(net)]
+    return [name for name, norm in norms if (norm.weight - 1).abs().max() > 0.02 and norm.bias.abs().max() > 0.02]
+
+
+def with_bias(net: nn.Module) -> list[str]:
+    """Convolutions with such a norm and a bias of some size."""
+    biases = ((name, net.get_submodule(name).bias) for name in _behind(net))
+    return [name for name, bias in biases if bias is not None and bool(bias.abs().max() > 0.02)]
 
 
 def without_bias(planting: Planting) -> None:
@@ -92,7 +107,7 @@ def _faults(
 ) -> Iterator[Fault]:
     for words in baselines:
         for scope in scopes:
-            shared: dict[str, Any] = {"targets": with_trained_affines, "instead": _KEPT, **more}
+            shared: dict[str, Any] = {"targets": behind_convolutions, "instead": _KEPT, **more}
             baseline = _BASELINES[words]
             yield Fault(
                 f"{name} {words}", "BN605", plant, severity, scope=scope, only=FOLDED, baseline=baseline, **shared
@@ -115,8 +130,8 @@ FAULTS = [
         also=("BN604",),  # of a norm that was not folded
     ),
     *_faults("folded with other statistics", partial(move_statistics, deviations=0.3, ratio=1.4), Severity.ERROR),
-    *_faults("folded without beta", without_beta, Severity.ERROR),
+    *_faults("folded without beta", without_beta, Severity.ERROR, targets=with_telling_affine),
     *_faults("folded without the convolution's bias", without_bias, Severity.ERROR, targets=with_bias),
-    *_faults("folded without gamma", without_gamma, Severity.ERROR),
-    *_faults("folded in another order of channels", permuted, Severity.ERROR),
+    *_faults("folded without gamma", without_gamma, Severity.ERROR, targets=with_telling_affine),
+    *_faults("folded in another order of channels", permuted, Severity.ERROR, targets=with_telling_affine),
 ]

@@ -14,6 +14,8 @@ from bnaudit.results import Question, Severity
 
 OBJECTS = frozenset({"pickled module", "live module"})
 _MODES = ("BN201", "BN206")
+_BEHIND = ("BN403", "BN404")
+"""A norm that lost its weight gives other values to the layers behind it, whose statistics do not fit then."""
 _RUN = ("BN301", "BN303", "BN401", "BN403", "BN404")
 
 
@@ -157,7 +159,7 @@ FAULTS = [
         Question.FROZEN,
         targets=beside_others,
         needs=frozenset({Facet.CLASSES}),
-        also=_MODES,
+        also=(*_MODES, *_BEHIND),
         only=OBJECTS,
     ),
     Fault(
@@ -167,7 +169,7 @@ FAULTS = [
         None,
         Question.FROZEN,
         targets=beside_others,
-        also=_MODES,
+        also=(*_MODES, *_BEHIND),
         unnoted=True,
         only=OBJECTS,
     ),
