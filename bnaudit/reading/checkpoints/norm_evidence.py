@@ -92,12 +92,13 @@ def _without_bias(kind: NormKind, last: str) -> NormKind | None:
 
 def _beside_linear_map(layer: str, channels: int, groups: Mapping[str, Group]) -> bool:
     """Whether the neighbour in the Sequential (`downsample.0` of `downsample.1`) is a convolution or linear layer that
-    gives or takes this many channels."""
+    gives or takes this many channels; an activation without tensors may stand between."""
     parent, dot, last = layer.rpartition(".")
     if len(last) > 6:
         return False
-    for index in (int(last) - 1, int(last) + 1):
-        neighbour = groups.get(f"{parent}{dot}{index}")
+    for step in (-1, 1):
+        places = (f"{parent}{dot}{int(last) + step * distance}" for distance in (1, 2))
+        neighbour = next((groups[place] for place in places if place in groups), None)
         weight = neighbour.get("weight") if neighbour else None
         if weight is not None and len(weight[1].shape) >= 2 and channels in weight[1].shape[:2]:
             return True

@@ -87,8 +87,8 @@ _SPOKEN = (
 def spoken_kind(segment: str) -> NormKind | None:
     """The norm that one segment of a layer's name speaks of.
 
-    UNKNOWN: a norm, but the name does not settle which (`norm1`, and also `bn`, because a name is no proof of
-    batch norm). None: nothing of the kind (`prelu`, `fc`, `subnet`).
+    UNKNOWN: a norm, but the name does not settle which (`norm1`; `bn`, because a name is no proof of batch norm; and
+    `grn`, ConvNeXt V2's global response norm, which is of no other kind). None: nothing of the kind (`prelu`, `fc`, `subnet`).
     """
     lowered = segment.lower()
     for words, kind in _SPOKEN:
@@ -99,7 +99,7 @@ def spoken_kind(segment: str) -> NormKind | None:
         return NormKind.LAYER
     if "gn" in tokens:
         return NormKind.GROUP
-    if "norm" in lowered or "bn" in tokens or lowered.rstrip("0123456789_").endswith("bn"):
+    if "norm" in lowered or "bn" in tokens or "grn" in tokens or lowered.rstrip("0123456789_").endswith("bn"):
         return NormKind.UNKNOWN
     return None
 

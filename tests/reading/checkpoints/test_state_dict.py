@@ -233,3 +233,27 @@ def test_part_facts_cover_all_tensors() -> None:
 def test_statistics_shaped_for_broadcasting_keep_their_affine_parameters() -> None:
     tensors = {f"n.{leaf}": torch.ones(1, 4, 1, 1) for leaf in ("weight", "bias", "running_mean", "running_var")}
     assert len(only(described(tensors)).tensors) == 4
+
+
+@pytest.mark.parametrize(
+    ("layers", "norm"),
+    [
+        ([nn.LayerNorm(6), nn.GELU(), nn.Linear(6, 2)], "0"),
+        ([nn.Conv2d(3, 6, 1), nn.Dropout(), nn.GroupNorm(2, 6)], "2"),
+        ([nn.LayerNorm(6), nn.Linear(6, 2)], "0"),
+        ([nn.LayerNorm(6), nn.GELU(), nn.Dropout(), nn.Linear(6, 2)], None),
+        ([nn.LayerNorm(6), nn.PReLU(6), nn.Linear(6, 2)], None),
+        ([nn.LayerNorm(6), nn.GELU(), nn.Linear(5, 2)], None),
+    ],
+)
+def test_a_norm_without_a_name_is_known_by_the_linear_map_before_or_behind_it(
+    layers: list[nn.Module], norm: str | None
+) -> None:
+    """As CrossViT has it (`blocks.0.projs.1.0`): norm, activation, linear layer."""
+    found = kinds(described(nn.Sequential(*layers).state_dict()))
+    assert found == ({} if norm is None else {norm: (NormKind.UNKNOWN, Evidence.AFFINE)})
+
+
+def test_a_global_response_norm_is_a_norm_of_no_other_kind() -> None:
+    state = {"mlp.grn.weight": torch.zeros(4), "mlp.grn.bias": torch.zeros(4)}
+    assert kinds(described(state)) == {"mlp.grn": (NormKind.UNKNOWN, Evidence.AFFINE)}
