@@ -50,7 +50,7 @@ def main() -> int:
     file = RecordFile(BENCH / "zoo-records.jsonl", key, options.fresh)
     file.forget(lambda record: "exception" in record and record["parameters"] <= options.largest * 10**6)
     if options.again:
-        file.forget(lambda record: bool(shames([record])))
+        file.forget(lambda record: bool(shames([record])) or "broke" in record or "killed" in record)
     wanted = [name for name in architectures.names() if fnmatchcase(name, options.only)]
     Random(options.seed).shuffle(wanted)  # so that the first so many, and the time that is left, stand for all
     wanted = wanted[: options.limit]
@@ -74,7 +74,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2, help="worker processes (2)")
     parser.add_argument("--largest", type=int, default=300, help="millions of parameters of the largest net (300)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--again", action="store_true", help="do again what gave a false alarm, a crash or a miss")
+    parser.add_argument("--again", action="store_true", help="do again what broke, or gave a false alarm or a miss")
     parser.add_argument("--fresh", action="store_true", help="forget the results so far")
     return parser.parse_args()
 
