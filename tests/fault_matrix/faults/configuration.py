@@ -15,6 +15,8 @@ from bnaudit.results import Question, Severity
 
 FLAGGED = frozenset({"pickled module", "scripted", "live module"})
 TOLD_BY_NORMS = frozenset({*FLAGGED, "traced", "exported"})
+_NAMED = TOLD_BY_NORMS | {"ONNX", "ONNX by dynamo", "state dict", "safetensors"}
+"""A folded graph keeps the epsilon of the norms that it did not fold, and of no others."""
 
 
 def that_train(net: nn.Module) -> list[str]:
@@ -143,6 +145,7 @@ FAULTS = [
         Severity.NOTE,
         targets=several,
         needs=frozenset({Facet.EPSILON}),
+        only=_NAMED,
     ),
     Fault(
         "epsilon 0",
@@ -151,6 +154,7 @@ FAULTS = [
         Severity.WARNING,
         targets=several,
         needs=frozenset({Facet.EPSILON}),
+        only=_NAMED,
     ),
     Fault(
         "the epsilon as a float32",
