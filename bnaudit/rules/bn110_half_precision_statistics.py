@@ -97,7 +97,7 @@ def _round_trip(statistics: list[StoredTensor], fewest: int) -> str:
     """The half format on whose grid all these float32 values lie; empty: none, or too few values to tell."""
     if not statistics or any(tensor.dtype != "float32" or tensor.values is None for tensor in statistics):
         return ""
-    arrays = [tensor.values for tensor in statistics if tensor.values is not None and tensor.values.dtype.kind == "f"]
+    arrays = [tensor.values for tensor in statistics if tensor.values is not None]
     if not all(_may_be_half(value) for array in arrays for value in array.reshape(-1)[:2].tolist()):
         return ""
     for grid in _HALF:

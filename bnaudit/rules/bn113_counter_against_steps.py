@@ -59,8 +59,6 @@ def counter_against_steps(case: Case) -> Iterator[Hit]:
         return
     for part in case.subject.parts:
         counters = _counters(part)
-        if not counters:
-            continue
         factors = {_factor(counter, steps, case.limits) for counter in counters}
         if len(factors) == 1 and (factor := factors.pop()):
             yield _hit(part, max(counters), steps, case.subject.steps_name, *factor)

@@ -116,7 +116,7 @@ def _lengths(layer: NormLayer) -> dict[str, int]:
     )
     for name, tensor in named:
         # A tensor without values has the shape that its file states, or none at all.
-        if tensor is None or not tensor.shape or (tensor.values is None and tensor.absence):
+        if tensor is None or not tensor.shape or tensor.absence:
             continue
         length = math.prod(tensor.shape)
         if length and length == max(tensor.shape):

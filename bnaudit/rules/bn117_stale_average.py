@@ -164,14 +164,13 @@ def _initial_share(averaged: NormLayer, raw: NormLayer) -> float:
     of_means = _fit((mean - raw_mean) / scale, -raw_mean / scale)
     of_variances = _fit((var - raw_var) / raw_var.clip(min=1.0), (1.0 - raw_var) / raw_var.clip(min=1.0))
     larger = max(of_means, of_variances)
-    agree = min(of_means, of_variances) > 0.0 and abs(of_means - of_variances) <= _AGREEMENT * larger
-    return of_means if agree else 0.0
+    return of_means if abs(of_means - of_variances) <= _AGREEMENT * larger else 0.0
 
 
 def _fit(change: NDArray[np.float64], towards_initial: NDArray[np.float64]) -> float:
     """Least squares share of the way to the initial values; 0 where it leaves more than a tenth unexplained."""
     square, total = float((towards_initial**2).sum()), float((change**2).sum())
-    if square == 0.0 or total == 0.0:
+    if square == 0.0:
         return 0.0
     share = float((change * towards_initial).sum()) / square
     unexplained = float(((change - share * towards_initial) ** 2).sum())
@@ -222,4 +221,4 @@ def _affine_difference(pairs: list[tuple[NormLayer, NormLayer]]) -> float:
             if one is not None and other is not None and one.shape == other.shape and not is_virgin(raw):
                 apart += float(((one - other) ** 2).sum())
                 size += float((other**2).sum())
-    return (apart / size) ** 0.5 if apart > 0.0 and 0.0 < size < float("inf") else 0.0
+    return (apart / size) ** 0.5 if 0.0 < size < float("inf") else 0.0

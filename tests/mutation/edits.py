@@ -276,7 +276,7 @@ def _returned(node: ast.AST, scope: Scope) -> Iterator[Edit]:
         empty = ast.Tuple([], ast.Load())
     else:
         return
-    if empty is not None:
+    if empty is not None and ast.dump(empty) != ast.dump(node.value):
 
         def clear(at: ast.Return | ast.keyword, empty: ast.expr = empty) -> None:
             at.value = copy.deepcopy(empty)

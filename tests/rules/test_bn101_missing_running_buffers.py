@@ -169,6 +169,19 @@ def test_other_names_beside_complete_layers_say_nothing(name: str) -> None:
     assert run(part([batch_norm("stem.bn"), bare(name, Evidence.AFFINE, None)])) == []
 
 
+@pytest.mark.parametrize(("complete", "name"), [("stem.1", "stem.4"), ("norm2", "norm3"), ("module.0.1", "module.3.4")])
+def test_names_that_differ_in_numbers_alone_are_a_hint_without_a_class_version(complete: str, name: str) -> None:
+    hit = only(run(part([batch_norm(complete), bare(name, Evidence.AFFINE, None)])))
+    assert (hit.layer, hit.severity, hit.confidence, hit.value) == (None, Severity.NOTE, Confidence.LOW, 1)
+    assert "layers named alike have statistics" in hit.message
+    assert "give the model" in hit.undecided
+
+
+def test_a_class_version_clears_what_is_named_alike() -> None:
+    """LayerNorm is of version 1 where the metadata are kept."""
+    assert run(part([batch_norm("norm1", metadata_version=2), bare("norm2", Evidence.AFFINE, 1)])) == []
+
+
 @pytest.mark.parametrize(
     "layer",
     [

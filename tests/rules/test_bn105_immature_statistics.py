@@ -143,3 +143,36 @@ def test_a_share_exactly_at_the_limit_is_found() -> None:
 def test_momentum_in_a_graph_is_no_knowledge() -> None:
     (hit,) = run(part([batch_norm(var=(3, 3, 3), counter=2, momentum=0.01)], carrier=Carrier.GRAPH))
     assert (hit.value, hit.confidence) == (0.81, Confidence.MEDIUM)
+
+
+def test_only_a_trace_that_states_no_momentum_was_called_with_0() -> None:
+    silent: dict[str, Any] = {"var": (3, 3, 3), "counter": 1, "graph_training": False}
+    assert len(run(part([batch_norm(**silent)], carrier=Carrier.GRAPH))) == 1
+    assert len(run(part([batch_norm(momentum=0.1, **silent)], carrier=Carrier.SCRIPT))) == 1
+
+
+@pytest.mark.parametrize(("momentum", "found"), [(0.95, 1), (1.05, 0)])
+def test_a_momentum_above_1_averages_nothing(momentum: float, found: int) -> None:
+    layer = batch_norm(var=(3, 3, 3), counter=1, momentum=momentum)
+    assert len(run(module([layer]), limits={"share": 0.05 - 1e-9})) == found
+
+
+def test_a_layer_without_a_share_or_a_variance_contradicts_nothing() -> None:
+    found = [
+        batch_norm("bn1", var=(3, 3, 3), counter=5, momentum=0.1),
+        batch_norm("bn2", var=(-1, 3, 3), counter=5, momentum=1.0),
+        batch_norm("bn3", var=None, counter=5, momentum=0.1),
+    ]
+    assert [hit.layer for hit in run(module(found))] == ["bn1", "bn3"]
+
+
+def test_a_variance_a_hundredth_below_the_share_is_rounding() -> None:
+    share = arithmetic.residual_share(0.1, 10)
+    assert len(run(part([batch_norm(var=(share * 0.99, 3, 3), counter=10)]))) == 1
+
+
+@pytest.mark.parametrize(("severe_share", "severity"), [(0.9, Severity.ERROR), (0.91, Severity.WARNING)])
+def test_a_share_exactly_at_the_severe_one_is_an_error(severe_share: float, severity: Severity) -> None:
+    (hit,) = run(module([after(1, momentum=0.1)]), limits={"severe_share": severe_share})
+    assert hit.severity is severity
+    assert hit.message == "90% of the statistics is still the initial value: 1 update, momentum 0.1"

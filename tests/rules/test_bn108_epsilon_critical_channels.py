@@ -161,6 +161,7 @@ def test_only_channels_of_which_epsilon_and_variance_are_known_are_counted() -> 
         batch_norm("bn2", var=(1, 1, 2), eps=1e-5),
         batch_norm("bn3", mean=None, var=None, eps=1e-3),
         batch_norm("bn4", var=(1, 1, 2), eps=None),
+        batch_norm("bn6", var=(1, 1, 2), eps=math.inf),
         batch_norm("bn5", mean=None, gamma=None, beta=None, counter=None, var=[[1.0, 2.0]], eps=1e-5),
     ]
     (hit,) = run(graph(layers))

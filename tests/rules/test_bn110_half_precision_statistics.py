@@ -119,3 +119,33 @@ def test_the_pages_arithmetic() -> None:
     for dtype, bound in ((torch.float16, 0.0003), (torch.bfloat16, 0.0021)):
         var = torch.linspace(0.01, 10, 10_000)
         assert ((var / var.to(dtype).float()).sqrt() - 1).abs().max() < bound
+
+
+def test_double_precision_is_wider_too() -> None:
+    (hit,) = run(part([layer("float16", "float64")]))
+    assert hit.severity is Severity.WARNING
+
+
+def test_a_norm_without_a_weight_in_a_model_that_is_half_throughout_is_a_note() -> None:
+    (hit,) = run(part([batch_norm(gamma=None, beta=None, dtype="float16")], floating_dtypes=("float16",)))
+    assert hit.severity is Severity.NOTE
+
+
+def test_only_float32_with_values_went_there_and_back() -> None:
+    half = partial(through, torch.float16)
+    assert run(part([layer("float64", mean=half(MEAN), var=half(VAR))])) == []
+    mean, var = tensor("bn1.running_mean", half(MEAN), "float64"), tensor("bn1.running_var", half(VAR))
+    assert run(part([batch_norm(mean=mean, var=var)])) == []
+    absent = tensor("bn1.running_var", None, absence="on the meta device")
+    assert run(part([batch_norm(mean=half(MEAN), var=absent)])) == []
+
+
+def test_without_statistics_nothing_went_anywhere() -> None:
+    assert run(part([batch_norm(mean=None, var=None)]), limits={"distinct_values": 0}) == []
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_nan_lies_on_no_grid(dtype: torch.dtype) -> None:
+    var = through(dtype, VAR).copy()
+    var[5] = np.nan
+    assert run(part([layer(mean=through(dtype, MEAN), var=var)])) == []

@@ -64,3 +64,7 @@ def test_the_pages_arithmetic() -> None:
     count = torch.tensor(92385)
     assert count.half().item() == float("inf")
     assert count.bfloat16().item() == 92160.0
+
+
+def test_a_norm_of_unknown_kind_that_counts_is_looked_at() -> None:
+    assert len(run(part([counted(1.5, "float32", kind=NormKind.UNKNOWN)]))) == 1

@@ -90,3 +90,28 @@ def test_the_pages_arithmetic() -> None:
     slower = 1 - 0.9**0.5
     assert round(slower, 4) == 0.0513
     assert arithmetic.residual_share(slower, 2) == pytest.approx(arithmetic.residual_share(0.1, 1))
+
+
+def test_three_other_counts_are_shown() -> None:
+    (hit,) = run(part(counted(a=50, b=50, c=60, d=70, e=80)))
+    assert hit.message == "counters differ: 50 in 2 layers, 60 in c, 70 in d, 80 in e"
+    (hit,) = run(part(counted(a=50, b=50, c=60, d=70, e=80, f=90)))
+    assert hit.message == "counters differ: 50 in 2 layers, 60 in c, 70 in d, 80 in e, …"
+    assert (hit.value, hit.limit) == (5, 1)
+
+
+def test_a_layer_that_ran_counts_whatever_its_statistics() -> None:
+    ran = batch_norm("aux", mean=(0, 0, 0), var=(1, 1, 1), counter=7)
+    assert len(run(part([*counted(a=50, b=50), ran]))) == 1
+
+
+def test_zero_is_a_multiple_of_nothing_and_nothing_of_zero() -> None:
+    (hit,) = run(part(counted(a=50, b=50, c=0)))
+    assert hit.message == "counters differ: 50 in 2 layers, 0 in c"
+    (hit,) = run(part(counted(a=0, b=0, c=50)))
+    assert hit.message == "counters differ: 0 in 2 layers, 50 in c"
+
+
+def test_the_root_has_a_name_too() -> None:
+    (hit,) = run(part([batch_norm("", counter=7), *counted(a=50, b=50)]))
+    assert hit.message == "counters differ: 50 in 2 layers, 7 in the model itself"

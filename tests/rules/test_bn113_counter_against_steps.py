@@ -82,3 +82,31 @@ def test_each_direction_has_its_own_readings() -> None:
     (fewer,) = run(part(counted(10_000)), steps=20_000)
     assert "accumulation" in more.advice
     assert "several optimizers" in fewer.advice
+
+
+def test_a_branch_with_initial_statistics_that_ran_counts() -> None:
+    ran = batch_norm("aux", mean=(0, 0, 0), var=(1, 1, 1), counter=7)
+    assert run(part([*counted(20_000), ran]), steps=10_000) == []
+
+
+@pytest.mark.parametrize(
+    ("counter", "steps", "relation"),
+    [
+        (20_000, 10_000, "2 × the steps: 20,000 batches, 10,000 steps"),
+        (10_000, 20_000, "1/2 of the steps: 10,000 batches, 20,000 steps"),
+        (4, 1, "4 × the steps: 4 batches, 1 steps"),
+    ],
+)
+def test_the_message_says_which_is_more(counter: int, steps: int, relation: str) -> None:
+    (hit,) = run(part(counted(counter)), steps=steps)
+    assert hit.message == f"all batch counters are {relation}"
+
+
+def test_of_counters_that_agree_the_largest_is_shown() -> None:
+    (hit,) = run(part(counted(20_000, 20_001, 19_999)), steps=10_000)
+    assert "20,001 batches" in hit.message
+
+
+@pytest.mark.parametrize(("counter", "found"), [(302_400, 1), (302_600, 0), (322_500, 1)])
+def test_a_quarter_of_a_batch_is_the_most_that_a_large_factor_may_be_off(counter: int, found: int) -> None:
+    assert len(run(part(counted(counter)), steps=10_000)) == found

@@ -7,7 +7,7 @@ import pytest
 import torch
 from builders import batch_norm, hits, part, tensor
 
-from bnaudit.description import Carrier, NormKind
+from bnaudit.description import Carrier, NormKind, StoredTensor
 from bnaudit.results import Severity
 
 run = partial(hits, "bn114_channel_mismatch")
@@ -86,3 +86,40 @@ def test_pytorch_raises_at_the_first_forward() -> None:
     norm.running_mean = torch.zeros(64)
     with pytest.raises(RuntimeError, match="running_mean should contain 57 elements not 64"):
         norm(torch.zeros(1, 57, 2, 2))
+
+
+NOTHING: dict[str, Any] = {"gamma": None, "beta": None, "mean": None, "var": None}
+
+
+def test_a_number_of_features_without_tensors_contradicts_nothing() -> None:
+    assert run(part([batch_norm(declared_channels=4, **NOTHING)], carrier=Carrier.MODULE)) == []
+
+
+@pytest.mark.parametrize("kept", [{"mean": (1, 1)}, {"var": (1, 1)}])
+def test_one_statistic_makes_an_unknown_kind_one_that_counts(kept: dict[str, Any]) -> None:
+    layer = batch_norm(kind=NormKind.UNKNOWN, **{**NOTHING, "gamma": (1, 1, 1), **kept})
+    assert len(run(part([layer]))) == 1
+
+
+def test_what_only_resembles_the_batch_norm_of_e3nn() -> None:
+    e3nn: dict[str, Any] = {"mean": (0, 1), "beta": (0, 1), "counter": None}
+    assert run(part([batch_norm(declared_channels=5, **e3nn)], carrier=Carrier.MODULE)) == []
+    assert len(run(part([batch_norm(declared_channels=3, **e3nn)], carrier=Carrier.GRAPH))) == 1
+    assert len(run(part([batch_norm(**{**e3nn, "var": (1, 1, 1, 1)})]))) == 1
+    fewer_scaled: dict[str, Any] = {"gamma": (1, 1), "var": (1, 1), "counter": None}
+    assert len(run(part([batch_norm(**fewer_scaled)]))) == 1
+
+
+def test_a_tensor_of_one_number_says_nothing() -> None:
+    assert run(part([batch_norm(gamma=tensor("bn1.weight", 1.0))])) == []
+
+
+def test_channels_on_another_axis_count() -> None:
+    shaped = tensor("bn1.weight", [[[[1.0]], [[1.0]]]])
+    (hit,) = run(part([batch_norm(gamma=shaped)]))
+    assert hit.value == "weight 2, bias 3, running_mean 3, running_var 3"
+
+
+def test_a_shape_counts_where_only_the_header_was_read() -> None:
+    stated = StoredTensor(name="bn1.weight", dtype="float32", shape=(2,), values=None)
+    assert len(run(part([batch_norm(gamma=stated)]))) == 1

@@ -64,3 +64,8 @@ def test_one_step_with_a_nan_gradient_is_enough() -> None:
         optimizer.step()
     (hit,) = run(part([batch_norm(gamma=norm.weight.detach().numpy(), beta=norm.bias.detach().numpy())]))
     assert hit.channels == (0,)
+
+
+def test_sixteen_channels_are_shown() -> None:
+    (hit,) = run(part([batch_norm(mean=None, var=None, gamma=[NAN] * 20, beta=None)]))
+    assert (hit.value, hit.channels) == (20, tuple(range(16)))

@@ -20,6 +20,7 @@ FRESH: dict[str, Any] = {"mean": (0, 0, 0), "var": (1, 1, 1), "beta": (0, 0, 0),
 def test_a_layer_of_zeros_is_a_note() -> None:
     (hit,) = run(part([batch_norm("bn1", **DEAD), batch_norm("bn2")]))
     assert hit.layer == "bn1"
+    assert len(run(part([batch_norm(mean=(2,), var=(2,), gamma=(0,), beta=(1,))]))) == 1
     assert load_rule(RULE).severity is Severity.NOTE
 
 

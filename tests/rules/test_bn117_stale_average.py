@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from builders import batch_norm, hits, part
+from builders import batch_norm, hits, part, tensor
 
 from bnaudit import arithmetic
 from bnaudit.description import NormLayer, Part
+from bnaudit.records import replace
 from bnaudit.results import Confidence, Severity
 
 run = partial(hits, "bn117_stale_average")
@@ -173,3 +174,157 @@ def test_the_default_of_pytorch_copies_buffers() -> None:
 def test_the_pages_arithmetic() -> None:
     left = [arithmetic.residual_share(1e-4, steps) for steps in (1_000, 30_000)]
     assert [f"{share:.2g}" for share in left] == ["0.9", "0.05"]
+
+
+def pair(raw_fields: dict[str, Any], averaged_fields: dict[str, Any]) -> tuple[Part, Part]:
+    """A raw and an averaged layer, with no weight and bias unless they are given."""
+    settings: dict[str, Any] = {"gamma": None, "beta": None, "counter": 10_000}
+    one, other = batch_norm("bn1", **settings | raw_fields), batch_norm("bn1", **settings | averaged_fields)
+    return part([one], "model"), part([other], "ema")
+
+
+def mixed(mean: Any, var: Any, of_means: float, of_variances: float) -> tuple[Part, Part]:
+    """An average that holds these shares of the initial means and variances."""
+    mean, var = np.asarray(mean, dtype=float), np.asarray(var, dtype=float)
+    averaged = {"mean": (1 - of_means) * mean, "var": (1 - of_variances) * var + of_variances}
+    return pair({"mean": mean, "var": var}, averaged)
+
+
+@pytest.mark.parametrize(
+    ("of_means", "of_variances", "found"),
+    [
+        (0.2, 0.2 * 0.855, True),
+        (0.2, 0.2 * 0.845, False),
+        (0.2 * 0.855, 0.2, True),
+        (0.2 * 0.845, 0.2, False),
+        (-0.2, -0.2, False),
+    ],
+)
+def test_means_and_variances_hold_the_same_share_within_a_seventh(
+    of_means: float, of_variances: float, found: bool
+) -> None:
+    for variance in (0.5, 4.0):
+        result = run(*mixed((1, 2, -1, 0.5), (variance,) * 4, of_means, of_variances))
+        assert [hit.value for hit in result] == [round(of_means, 3)] * found
+
+
+@pytest.mark.parametrize(("unexplained", "found"), [(0.095, True), (0.105, False)])
+def test_a_tenth_may_stay_unexplained(unexplained: float, found: bool) -> None:
+    off = 2 * 0.5 * (unexplained / (1 - unexplained)) ** 0.5 * np.array([1, -1, 1, -1])  # across to the way back
+    raw_fields = {"mean": np.full(4, 2.0), "var": np.full(4, 4.0)}
+    assert bool(run(*pair(raw_fields, {"mean": 1 + off, "var": np.full(4, 2.5)}))) is found
+
+
+def test_means_are_compared_in_standard_deviations() -> None:
+    """One mean of a channel with deviation 10 is off by 10: 1, of 9.5 that all the means moved by (squared)."""
+    mean, var = np.array([0.0, 1.7, 1.7, -1.7]), np.array([100.0, 0.25, 0.25, 0.25])
+    off = np.array([10.0, 0, 0, 0])
+    averaged = {"mean": mean / 2 + off, "var": var / 2 + 0.5}
+    assert run(*pair({"mean": mean, "var": var}, averaged)) == []
+    assert len(run(*pair({"mean": mean, "var": var}, {**averaged, "mean": mean / 2 + off * 0.95}))) == 1
+
+
+@pytest.mark.parametrize(("channels", "found"), [(3, 1), (2, 0)])
+def test_three_channels_are_enough(channels: int, found: int) -> None:
+    assert len(run(*mixed((1, 2, 3)[:channels], (4, 4, 4)[:channels], 0.5, 0.5))) == found
+
+
+@pytest.mark.parametrize(("limit", "found"), [(0.5, 1), (0.501, 0)])
+def test_a_share_exactly_at_the_limit_lags(limit: float, found: int) -> None:
+    assert len(run(*mixed((2, 2, 2, 2), (4, 4, 4, 4), 0.5, 0.5), limits={"initial_share": limit})) == found
+
+
+@pytest.mark.parametrize(
+    ("raw_mean", "raw_var", "mean", "var"),
+    [
+        (7.0, 0.0, 50.0, 100.0),
+        (7.0, arithmetic.PYTORCH_EPS, 50.0, 100.0),
+        (7.0, 4.0, 50.0, 0.0),
+        (7.0, float("inf"), 50.0, 100.0),
+        (float("nan"), 4.0, 50.0, 100.0),
+        (0.0, 1.0, 0.0, 1.0),
+    ],
+)
+def test_channels_that_are_dead_or_not_finite_or_equal_say_nothing(
+    raw_mean: float, raw_var: float, mean: float, var: float
+) -> None:
+    raw_fields = {"mean": (2, 1, -2, raw_mean), "var": (0.25, 0.25, 0.25, raw_var)}
+    averaged = {"mean": (1, 0.5, -1, mean), "var": (0.625, 0.625, 0.625, var)}
+    (hit,) = run(*pair(raw_fields, averaged))
+    assert hit.value == 0.5
+
+
+def test_means_of_zero_hold_no_share() -> None:
+    zeros, fours = np.zeros(4), np.full(4, 4.0)
+    assert run(*pair({"mean": zeros, "var": fours}, {"mean": zeros + 0.3, "var": np.ones(4)})) == []
+    assert run(*pair({"mean": zeros, "var": fours}, {"mean": zeros, "var": fours / 2 + 0.5})) == []
+
+
+@pytest.mark.parametrize("side", ["raw", "averaged", "both"])
+@pytest.mark.parametrize("field", ["mean", "var"])
+def test_statistics_without_values_are_unknown(side: str, field: str) -> None:
+    absent = {field: replace(tensor(f"bn1.running_{field}", None, absence="offloaded"), shape=(4,))}
+    (one, other) = mixed((1, 2, 3, 4), (4, 4, 4, 4), 0.5, 0.5)
+    raw_fields, averaged = (
+        {"mean": each.layers[0].mean, "var": each.layers[0].var} | (absent if side in (name, "both") else {})
+        for each, name in ((one, "raw"), (other, "averaged"))
+    )
+    assert run(*pair(raw_fields, averaged)) == []
+
+
+@pytest.mark.parametrize(
+    ("shift", "factor", "then", "now", "value"),
+    [
+        (1.0, 1.0, 4_999, 10_000, None),
+        (1.25, 1.0, 4_999, 10_000, 0.625),
+        (1.25, 1.0, 5_000, 10_000, None),
+        (1.25, 1.0, 4_999, None, None),
+        (0.0, 2.0, 4_999, 10_000, None),
+        (0.0, 0.5, 4_999, 10_000, None),
+        (0.0, 2.5, 4_999, 10_000, 2.5),
+        (0.0, 1 / 1.9, 4_999, 10_000, None),
+    ],
+)
+def test_a_snapshot_is_older_than_half_the_batches_and_beyond_a_limit(
+    shift: float, factor: float, then: int, now: int | None, value: float | None
+) -> None:
+    signs = np.array([1.0, -1.0, 1.0, -1.0])
+    raw_fields = {"mean": np.full(4, 8.0), "var": np.full(4, 4.0), "counter": now}
+    averaged = {"mean": 8 + shift * signs, "var": np.full(4, 4.0 * factor), "counter": then}
+    assert [hit.value for hit in run(*pair(raw_fields, averaged))] == ([] if value is None else [value])
+
+
+def copied(raw_affine: dict[str, Any], averaged_affine: dict[str, Any], **statistics: Any) -> tuple[Part, Part]:
+    same: dict[str, Any] = {"mean": (1, 2, 3), "var": (4, 4, 4), **statistics}
+    return pair({**same, **raw_affine}, {**same, **averaged_affine})
+
+
+@pytest.mark.parametrize(
+    ("limit", "severity", "reading", "advice"),
+    [
+        (0.5, Severity.NOTE, "documented behaviour", "nothing to do"),
+        (0.499, Severity.WARNING, "they describe the raw model", "measure the statistics"),
+    ],
+)
+def test_weights_exactly_at_the_limit_are_near(limit: float, severity: Severity, reading: str, advice: str) -> None:
+    parts = copied({"gamma": (0.25, 0.25, 0.25)}, {"gamma": (0.375, 0.375, 0.375)})
+    (hit,) = run(*parts, limits={"affine_difference": limit})
+    assert (hit.severity, hit.value, hit.limit) == (severity, 0.5, limit)
+    assert hit.message.endswith(f"50.0% apart: {reading}") and hit.advice.startswith(advice)
+
+
+@pytest.mark.parametrize(
+    ("raw_affine", "averaged_affine", "statistics"),
+    [
+        ({}, {"gamma": (1, 1, 1)}, {}),
+        ({"gamma": (1, 1, 1)}, {}, {}),
+        ({"gamma": (1, 1, 1)}, {"gamma": (1, 1)}, {}),
+        ({"gamma": (0, 0, 0), "beta": (0, 0, 0)}, {"gamma": (1, 1, 1), "beta": (0, 0, 0)}, {}),
+        ({"gamma": (1e300, 1, 1)}, {"gamma": (2, 1, 1)}, {}),
+        ({"gamma": (1, 1, 1)}, {"gamma": (2, 2, 2)}, {"mean": (0, 0, 0), "var": (1, 1, 1)}),
+    ],
+)
+def test_weights_that_can_not_be_compared_say_nothing(
+    raw_affine: dict[str, Any], averaged_affine: dict[str, Any], statistics: dict[str, Any]
+) -> None:
+    assert run(*copied(raw_affine, averaged_affine, **statistics)) == []

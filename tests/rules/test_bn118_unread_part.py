@@ -40,3 +40,9 @@ def test_statistics_that_were_not_read_leave_the_verdict_open() -> None:
         gap = Gap(where=f"bn1.{role}", why="a sparse tensor", hides_norms=False)
         (hit,) = run(part([layer(role)]), gaps=(gap,))
         assert bool(hit.undecided) is is_open
+
+
+def test_a_gap_at_statistics_that_were_read_leaves_nothing_open() -> None:
+    gap = Gap(where="bn1.running_mean", why="a second copy was not read", hides_norms=False)
+    (hit,) = run(part([batch_norm("bn1"), batch_norm("bn2", mean=None, var=None)]), gaps=(gap,))
+    assert hit.undecided == ""
