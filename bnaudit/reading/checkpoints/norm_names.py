@@ -88,7 +88,7 @@ def spoken_kind(segment: str) -> NormKind | None:
     """The norm that one segment of a layer's name speaks of.
 
     UNKNOWN: a norm, but the name does not settle which (`norm1`; `bn`, because a name is no proof of batch norm; and
-    `grn`, ConvNeXt V2's global response norm, which is of no other kind). None: nothing of the kind (`prelu`, `fc`, `subnet`).
+    `grn`, ConvNeXt V2's global response norm, which is of no other kind). None: nothing of the kind (`prelu`, `fc`).
     """
     lowered = segment.lower()
     for words, kind in _SPOKEN:
