@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
-LARGEST = 20_000_000
+LARGEST = 10_000_000
 """Parameters: exporting and running a larger net four times takes minutes."""
 
 
