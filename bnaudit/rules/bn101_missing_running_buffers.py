@@ -45,7 +45,8 @@ them again on training data: `torch.optim.swa_utils.update_bn(loader, model)`.
   that a layer is not PyTorch's batch norm, a version above 2 or a weight that is not 1-D that it is another class.
 - What has a mean or a variance alone beside tensors that batch norm does not have, or in a class of another version, is
   another norm (batch renormalization, EvoNorm).
-- A name such as `bn1` is weak evidence: a note of low confidence, never more.
+- A name such as `bn1` is weak evidence, and so is one that differs from complete layers' in numbers alone (`stem.4`
+  beside `stem.1`) where no class version is left: a note of low confidence, never more.
 - Batch norm with `track_running_stats=False` has no statistics by design: see BN204.
 """
 
@@ -56,7 +57,7 @@ from collections.abc import Iterator
 
 from bnaudit.averaged_weights import complete_copies
 from bnaudit.description import Carrier, Description, Evidence, NormKind, NormLayer, Part, StoredTensor
-from bnaudit.layer_names import sibling_key
+from bnaudit.layer_names import sibling_key, strip_wrappers
 from bnaudit.measurement import Loaded
 from bnaudit.name_patterns import compress
 from bnaudit.results import Confidence, Hit, Question, Severity
@@ -67,6 +68,7 @@ _MATERIALIZE = "give the model real tensors before saving: its buffers were on t
 _GIVE = "give the model"
 _GIVE_MODEL = f"{_GIVE} itself (torch.save(model, …), .pt2, ONNX): its classes or calls tell what these layers are"
 _SAYS_BATCH = re.compile(r"(?:^|[^a-z])(?:bn|batch_?norm)|bn\d*$", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+")
 _NAMES_SHOWN = 3
 
 
@@ -148,14 +150,20 @@ def _bare_layers(subject: Description, part: Part) -> Iterator[Hit]:
     for other in dict.fromkeys(copies[layer.name] for layer in copied):
         yield _copy(part, [layer for layer in copied if copies[layer.name] == other], other)
     if any(_keeps_any(layer) for layer in part.layers):
-        open_cases = [layer for layer in open_cases if _is_suspect(layer, siblings)]
+        alike = {_family(layer.name) for layer in part.layers if _keeps_both(layer)}
+        open_cases = [layer for layer in open_cases if _is_suspect(layer, alike)]
     if open_cases:
         yield _cannot_tell(part, open_cases, siblings)
 
 
-def _is_suspect(layer: NormLayer, siblings: set[str]) -> bool:
+def _is_suspect(layer: NormLayer, alike: set[str]) -> bool:
     """Whether more than its 1-D weight and bias speaks for batch norm in a model whose other layers have statistics."""
-    return layer.evidence is Evidence.METADATA or _says_batch(layer) or sibling_key(layer.name) in siblings
+    return layer.evidence is Evidence.METADATA or _says_batch(layer) or _family(layer.name) in alike
+
+
+def _family(name: str) -> str:
+    """Equal for names that differ in numbers alone: `stem.1` and `stem.4` of a Sequential, `norm1` and `norm2`."""
+    return _NUMBER.sub("#", strip_wrappers(name))
 
 
 def _may_lack_statistics(layer: NormLayer) -> bool:
@@ -209,6 +217,8 @@ def _cannot_tell(part: Part, layers: list[NormLayer], siblings: set[str]) -> Hit
         reading = "statistics dropped, batch norm without tracking or InstanceNorm, cannot tell"
     elif all(sibling_key(layer.name) in siblings for layer in layers):
         reading = "sibling blocks have statistics there, and no class version says what these are"
+    elif not any(map(_says_batch, layers)):
+        reading = "layers named alike have statistics, and no class version says what these are"
     else:
         reading = "named like batch norm, and nothing else says so"
     count = _count(layers)

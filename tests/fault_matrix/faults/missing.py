@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from fault_matrix.faults.saved_state import (
     COUNTER,
+    MEASURED,
     PICKLED_STATES,
     STATES,
     STATISTICS,
@@ -13,6 +14,7 @@ from fault_matrix.faults.saved_state import (
     change,
     drop,
     forget_versions,
+    named_like_others,
     with_siblings,
     without_siblings,
 )
@@ -124,6 +126,19 @@ _CANNOT_TELL = [
         whole=True,
         leaves_open=True,
     ),
+    Fault(
+        "parameters alone of one layer, without versions",
+        "BN101",
+        parameters_alone_of_a_copy,
+        Severity.NOTE,
+        Question.BUFFERS,
+        # Weight and bias may be those of a layer norm; only a name like that of complete layers speaks against it.
+        targets=named_like_others,
+        needs=STATE,
+        only=STATES,
+        whole=True,
+        leaves_open=True,
+    ),
     *(
         Fault(
             name,
@@ -153,7 +168,8 @@ _WITHOUT_VALUES = [
             Severity.ERROR,
             Question.BUFFERS,
             scope,
-            only=PICKLED_STATES | WHOLE_MODULES,
+            # A live module with such tensors is refused: it cannot be run.
+            only=PICKLED_STATES | {"pickled module"},
         )
         for scope in (Scope.ALL, Scope.ONE)
     ),
@@ -177,6 +193,8 @@ _WITHOUT_VALUES = [
         Question.BUFFERS,
         # A state dict shows it by the counter, a module and a script by the flag.
         only=STATES | WHOLE_MODULES | {"scripted"},
+        # A run shows that it normalizes with the batch instead, which may not be of one.
+        also=("BN301", "BN303", *MEASURED),
     ),
 ]
 _COUNTERS = [

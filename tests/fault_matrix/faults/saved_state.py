@@ -73,6 +73,12 @@ def without_siblings(net: nn.Module) -> list[str]:
     return [name for name in names if name in alone] if len(names) > 1 else []
 
 
+def named_like_others(net: nn.Module) -> list[str]:
+    """Norms with weight and bias whose names differ from another's in numbers alone, or that are called bn."""
+    names = [_without_numbers(name) for name in tracked(net)]
+    return [name for name in _affine(net) if names.count(_without_numbers(name)) > 1 or "bn" in name]
+
+
 def several(net: nn.Module) -> list[str]:
     """All tracked norms of a net that has at least two."""
     names = tracked(net)
@@ -99,6 +105,10 @@ def _affine(net: nn.Module) -> list[str]:
 def _place(name: str) -> str:
     """`layer1.0.bn1` and `layer4.2.bn1` -> `layer#.#.bn1`."""
     return re.sub(r"\d+\.", "#.", name)
+
+
+def _without_numbers(name: str) -> str:
+    return re.sub(r"\d+", "#", name)
 
 
 def _key(layer: str, entry: str) -> str:
