@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from bnaudit.comparison import Fold, FoldCause, Folds, LinearLayer, Rename
-from bnaudit.description import NormLayer
+from bnaudit.description import NormKind, NormLayer
 from bnaudit.errors import UnreadableError
 from bnaudit.folding.causes import is_equal, judge
 from bnaudit.folding.chains import second_norm
@@ -27,6 +27,7 @@ _NO_EVIDENCE = (FoldCause.OTHER_WEIGHTS, FoldCause.LEFT_OUT, FoldCause.UNKNOWN)
 _UNEXPLAINED = (FoldCause.UNKNOWN, FoldCause.OLDER_STATISTICS)
 """Causes that leave room for another explanation."""
 _MOST_REMARKS = 8
+_ARITHMETIC = "{} was not compared: it is frozen, and there a product and a sum"
 _SCALED = 1e-3
 """Of a channel's direction: above the rounding of half precision, and below what training turns."""
 
@@ -56,13 +57,24 @@ def _folds(
     shown = any(fold.cause not in _NO_EVIDENCE for fold in folded) or _are_scaled(list(places.values()), len(known))
     if not suspected.other.part.folded and not shown:
         return None
-    there = {fold.layer for fold in folded}
+    arithmetic = _arithmetic(suspected, folded)
+    kept = [fold for fold in folded if fold.layer not in arithmetic]
+    there = {fold.layer for fold in kept} | arithmetic
     return Folds(
         folded=suspected.folded,
-        folds=tuple(folded),
+        folds=tuple(kept),
         unfound=tuple(layer.name for layer in suspected.norms if layer.name not in there),
-        remarks=tuple(_remarks(finder)),
+        remarks=(*map(_ARITHMETIC.format, sorted(arithmetic)), *_remarks(finder)),
     )
+
+
+def _arithmetic(suspected: Suspected, folded: Sequence[Fold]) -> frozenset[str]:
+    """Frozen norms that stand in the other side's code as their forward() writes them, behind a layer as it was."""
+    if not suspected.other.part.carrier.has_code:
+        return frozenset()
+    within = {fold.layer for fold in folded if fold.cause is not FoldCause.LEFT_OUT}
+    frozen = {layer.name for layer in suspected.norms if layer.kind is NormKind.FROZEN_BATCH}
+    return frozenset(frozen - within)
 
 
 def _are_scaled(places: Sequence[Place], norms: int) -> bool:

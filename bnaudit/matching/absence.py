@@ -14,15 +14,15 @@ def is_missing(comparison: Comparison, layer: NormLayer, side: str) -> bool:
     Norms without statistics that are no batch norms are not told by every format, norms without any tensor by none
     but those with code: they lack nothing. Nor does a layer whose partner may be one whose tensors were not read.
     """
+    lacking = _part(comparison, side)
     if not _is_told(layer):
         return False
+    if layer.kind is NormKind.FROZEN_BATCH and lacking.carrier.has_code:
+        return False  # its forward() is a product and a sum, and so it stands in the code
     if comparison.folds is not None and comparison.folds.folded == side:
         return layer.name not in {fold.layer for fold in comparison.folds.folds} | set(comparison.folds.unfound)
     if any(_may_be(other, layer) for other in _alone(comparison, side)):
         return False
-    lacking = _part(comparison, side)
-    if layer.kind is NormKind.FROZEN_BATCH and lacking.carrier.has_code:
-        return False  # its forward() is a product and a sum, and so it stands in the code
     return not lacking.folded or bool(lacking.layers)
 
 

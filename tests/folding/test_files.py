@@ -15,8 +15,10 @@ from safetensors.torch import save_file
 from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
+import bnaudit
 from bnaudit.auditing import describe
 from bnaudit.comparison import FoldCause
+from bnaudit.results import Severity
 
 NORMS = ("stem.1", "depth.1", "up.1", "head.1")
 OPERATORS = ("conv", "depthwise conv", "transposed conv", "linear")
@@ -151,3 +153,45 @@ def test_no_fold_is_claimed_between_nets_without_one(kept: str, files: Path, tmp
     state = {name: value for name, value in trained().state_dict().items() if "head.1" not in name}
     torch.save(state, tmp_path / "headless.pt")
     assert folds_of(tmp_path / "headless.pt", files / kept) is None
+
+
+class FrozenBatchNorm2d(nn.Module):
+    """torchvision's: buffers and arithmetic, which an exporter writes as a product and a sum."""
+
+    def __init__(self, norm: nn.BatchNorm2d) -> None:
+        super().__init__()
+        for name in ("weight", "bias", "running_mean", "running_var"):
+            self.register_buffer(name, getattr(norm, name).detach().clone())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        buffers = dict(self.named_buffers())
+        scale = buffers["weight"] * (buffers["running_var"] + 1e-5).rsqrt()
+        shift = buffers["bias"] - buffers["running_mean"] * scale
+        return x * scale.reshape(1, -1, 1, 1) + shift.reshape(1, -1, 1, 1)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("frozen", [(1,), (1, 4)])
+@pytest.mark.parametrize("folding", [True, False])
+def test_frozen_norms_are_neither_left_out_nor_missing_in_a_graph(
+    folding: bool, frozen: tuple[int, ...], tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(
+        nn.Conv2d(3, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, bias=False), nn.BatchNorm2d(8)
+    )
+    for at in (1, 4):
+        norm: Any = net[at]
+        for values in (norm.running_mean, norm.bias.data):
+            values.normal_()
+        for values in (norm.running_var, norm.weight.data):
+            values.uniform_(0.5, 2)
+        norm.num_batches_tracked.fill_(500)
+        net[at] = FrozenBatchNorm2d(norm) if at in frozen else norm
+    net.eval()
+    torch.save(net.state_dict(), tmp_path / "net.pt")
+    x = torch.randn(2, 3, 9, 9)
+    torch.onnx.export(net, (x,), str(tmp_path / "net.onnx"), dynamo=False, do_constant_folding=folding)
+    for baseline, subject in (("net.pt", "net.onnx"), ("net.onnx", "net.pt")):
+        (audit,) = bnaudit.compare(tmp_path / baseline, tmp_path / subject).audits
+        assert [each.message for each in audit.findings if each.severity > Severity.NOTE] == []
