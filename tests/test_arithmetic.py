@@ -166,3 +166,19 @@ def test_merging_with_nothing_changes_nothing() -> None:
     for merged in (arithmetic.merge(some, nothing), arithmetic.merge(nothing, some)):
         np.testing.assert_array_equal(merged.mean, some.mean)
         np.testing.assert_array_equal(merged.m2, some.m2)
+
+
+def test_the_defaults_are_torchs() -> None:
+    norm = torch.nn.BatchNorm1d(1)
+    assert (arithmetic.PYTORCH_EPS, arithmetic.PYTORCH_MOMENTUM) == (norm.eps, norm.momentum)
+
+
+@pytest.mark.parametrize("momentum", [2.05, -0.05])
+def test_a_momentum_just_outside_of_0_to_2_diverges(momentum: float) -> None:
+    assert arithmetic.residual_share(momentum, 3) == math.inf
+
+
+def test_nothing_of_unknown_mean_adds_nothing() -> None:
+    one = arithmetic.moments(_batch((4, 2)))
+    nothing = arithmetic.Moments(0, np.full(2, np.nan), np.zeros(2))
+    assert arithmetic.merge(one, nothing) is one

@@ -47,7 +47,10 @@ def is_asked(module: Path, test: Path, name: str) -> bool:
 
 def _own(module: Path) -> list[Path]:
     if module.parent.name == "probes":
-        return sorted((TESTS / "probes").glob("test_*.py"))
+        own = TESTS / "probes" / f"test_{module.stem}.py"
+        if module.stem == "__init__":
+            own = TESTS / "test_experiment.py"
+        return [own if own.exists() else TESTS / "probes" / "test_other_modes.py"]
     if module.parent.name == "rules":
         id = module.stem.split("_")[0]
         if not id.startswith("bn"):
