@@ -6,8 +6,7 @@ in float32; in float16 they are 6 % and in bfloat16 half of it, which would hide
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from bnaudit.parting.output_pairs import row_differences
 from bnaudit.parting.side import Ran, Seen, run_side
 from bnaudit.progress import Progress, Silent
 from bnaudit.run_options import RunOptions
-from bnaudit.session import NotPossibleError, RunError, Session
+from bnaudit.session import NotPossibleError, RunError
 from bnaudit.shifts import BAND, epsilon
 from bnaudit.variation import Variation
 
@@ -46,6 +45,8 @@ class Rounding(NamedTuple):
     """What one side's own rounding moves."""
 
     side: Measurable
+    own: Ran
+    """That side as it is on the first rows alone: among other neighbours they may get other outputs."""
     form: Ran
     """That side in the other precision, on the first rows."""
     how: str
@@ -53,17 +54,21 @@ class Rounding(NamedTuple):
 
     def of(self, pair: CallPair) -> tuple[Seen, Seen] | None:
         """The call in that side and in its other form; None where that did not run it."""
-        one = (pair.baseline if self.side.name == "baseline" else pair.subject).seen
-        other = next((seen for seen in self.form.norms if seen.call.index == one.call.index), None)
-        return None if other is None else (one, other)
+        index = (pair.baseline if self.side.name == "baseline" else pair.subject).seen.call.index
+        one, other = (next((seen for seen in ran.norms if seen.call.index == index), None) for ran in self._both)
+        return None if one is None or other is None else (one, other)
+
+    @property
+    def _both(self) -> tuple[Ran, Ran]:
+        return self.own, self.form
 
     def floor(self, index: int, dtype: str, scale: float) -> float:
         """Of the side's output at this place, in its unit; dtype: the coarser of the two models'."""
-        assumed, ran = BAND * epsilon(dtype) * scale, self.side.ran
-        if index >= len(self.form.outputs) or not (ran.with_rows[index] and self.form.with_rows[index]):
+        assumed = BAND * epsilon(dtype) * scale
+        if not all(index < len(ran.outputs) and ran.with_rows[index] for ran in self._both):
             return assumed
         count = len(self.form.outputs[index].values)
-        apart = row_differences(ran.outputs[index].values[:count], self.form.outputs[index].values)
+        apart = row_differences(self.own.outputs[index].values[:count], self.form.outputs[index].values)
         if apart is None or not apart.size or not np.isfinite(apart).all():
             return assumed
         measured = _TIMES * float(apart.max())
@@ -94,16 +99,11 @@ def measured(
         with opened(side.chosen) as session:
             given = inputs or open_inputs(session, options)
             few = given._replace(pool=given.pool.take(range(min(ROWS, side.ran.samples))))
-            with _form(session, half, few, options) as form:
+            own = side.ran
+            if own.samples > ROWS or own.carrier is Carrier.GRAPH:  # whose sizes tell what float64 would cost
+                own = run_side(session, few, options, Silent(), "", ROWS, twice=False)
+            with session.varied(Variation(dtype=half)) if half else session.double() as form:
                 ran = run_side(form, few, options, progress, name, ROWS, twice=False)
     except (NotPossibleError, RunError) as error:
         return None, f"rounding was not measured: {error.what}"
-    return Rounding(side, ran, half or "float64"), ""
-
-
-@contextmanager
-def _form(session: Session, half: str, few: Inputs, options: RunOptions) -> Iterator[Session]:
-    if not half and session.carrier is Carrier.GRAPH:
-        run_side(session, few, options, Silent(), "", 1, twice=False)  # its sizes tell what float64 would cost
-    with session.varied(Variation(dtype=half)) if half else session.double() as form:
-        yield form
+    return Rounding(side, own, ran, half or "float64"), ""

@@ -280,3 +280,20 @@ def test_many_samples_are_watched_in_part_and_compared_in_full() -> None:
     found = run(NET, subject, inputs=many)
     assert found.samples == 320
     assert found.outputs[0].shift.difference == pytest.approx(1e-3, rel=1e-2)
+
+
+class AddsSpread(nn.Module):
+    """What an input gets depends on its neighbours, so 16 samples alone get other outputs than among 40."""
+
+    def __init__(self, head: float = 1.0) -> None:
+        super().__init__()
+        self.norm, self.head = nn.BatchNorm2d(3), head
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        features = self.norm(x).mean((2, 3))
+        return (features + features.std(0)) * self.head
+
+
+def test_rounding_is_measured_among_the_same_neighbours() -> None:
+    found = run(AddsSpread().eval(), AddsSpread(1.001).eval()).outputs[0]
+    assert found.floor < 1e-4 * found.shift.scale < found.shift.difference
