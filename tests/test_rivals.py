@@ -115,7 +115,7 @@ def lines() -> list[dict[str, Any]]:
     """Two tools on one file: 0.2 s and 40 MiB against 1 s and 30 MiB; a third was stopped."""
     common = {"format": ".pt", "megabytes": 2000, "size": 1000, "runs": 5, "trouble": "", "in_page_cache": 10}
     return [
-        common | {"tool": "bnaudit inspect --static", "seconds": 0.2, "mebibytes": 40.0},
+        common | {"tool": "bnaudit inspect --static", "seconds": 0.2, "mebibytes": 40.0, "reported_bytes": 4},
         common | {"tool": "loop", "seconds": 1.0, "mebibytes": 30.0, "in_page_cache": None},
         common | {"tool": "slow", "seconds": None, "mebibytes": None, "trouble": "over 120 s"},
     ]
@@ -156,12 +156,18 @@ def result() -> dict[str, Any]:
 def test_the_section_says_where_another_is_better_and_what_is_not_known() -> None:
     text = rendering.markdown(result())
     assert "| .pt: loop | 1.00 s (×5) | 30 MiB | not known |" in text
-    assert "| .pt: bnaudit inspect --static | 0.20 s | 40 MiB | 1 % |" in text
+    assert "| .pt: bnaudit inspect --static | 0.20 s | 40 MiB | 1 %, by its own count 0.4 % |" in text
     assert "| .pt: slow | over 120 s |" in text
     assert "In less memory than bnaudit: loop (.pt 2 GB)" in text
     assert "Faster than bnaudit: nothing" in text
     assert "absent could not be used here: No module named 'absent'" in text
     assert "processor not known" in text
+
+
+def test_what_is_too_short_for_two_digits_says_so() -> None:
+    quick = result()
+    quick["speed"][1] |= {"seconds": 0.0004, "seconds_ratio": 0.002, "runs": 1}
+    assert "| .pt: loop | **below 0.01 s once (below ×0.01)** |" in rendering.markdown(quick)
 
 
 def test_a_missed_defect_or_a_false_alarm_of_ours_fails_the_run() -> None:

@@ -80,7 +80,8 @@ def _resident(pid: int) -> int:
 
 def brought_in(path: Path, call: Callable[[], object]) -> int | None:
     """Bytes of the file that are in the page cache after `call` when there were none before. None: not known."""
-    if not hasattr(os, "posix_fadvise") or _cached(path) is None:
+    if not hasattr(os, "posix_fadvise"):
+        call()
         return None
     with path.open("rb") as file:
         os.fsync(file.fileno())

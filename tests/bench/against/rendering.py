@@ -76,19 +76,28 @@ def _size(megabytes: int) -> str:
 
 
 def _time(line: Mapping[str, Any]) -> str:
-    """Median and ratio: `2.1 s (×13)`; in bold where it is faster than bnaudit."""
+    """Median and ratio: `2.10 s (×13)`; in bold where it is faster than bnaudit."""
     if line["trouble"]:
         return str(line["trouble"]).partition(":")[0]
-    text = f"{line['seconds']:.2f} s" if line["seconds"] < 10 else f"{line['seconds']:.0f} s"
+    text = _seconds(line["seconds"])
+    text += " once" if line["runs"] == 1 else ""
     ratio = line["seconds_ratio"]
     if str(line["tool"]).startswith("bnaudit") or ratio is None:
         return text
-    text = f"{text} (×{_two_digits(ratio)})"
+    text = f"{text} ({_two_digits(ratio)})"
     return f"**{text}**" if ratio < 1 else text
 
 
+def _seconds(seconds: float) -> str:
+    if seconds < 0.01:
+        return "below 0.01 s"
+    return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.0f} s"
+
+
 def _two_digits(ratio: float) -> str:
-    return f"{ratio:.0f}" if ratio >= 9.5 else f"{ratio:.2g}"
+    if ratio < 0.01:
+        return "below ×0.01"
+    return f"×{ratio:.0f}" if ratio >= 9.5 else f"×{ratio:.2g}"
 
 
 def _memory(line: Mapping[str, Any]) -> str:
@@ -96,11 +105,13 @@ def _memory(line: Mapping[str, Any]) -> str:
 
 
 def _share(line: Mapping[str, Any]) -> str:
-    """Of the file, what came into the page cache."""
+    """Of the file, what came into the page cache; and what the tool says that it read, if it does."""
     if not line or line["trouble"]:
         return ""
     cached = line.get("in_page_cache")
-    return "not known" if cached is None else f"{100 * cached / line['size']:.2g} %"
+    text = "not known" if cached is None else f"{100 * cached / line['size']:.2g} %"
+    own = line.get("reported_bytes")
+    return text if own is None else f"{text}, by its own count {100 * own / line['size']:.2g} %"
 
 
 def _modules(lines: Sequence[Mapping[str, Any]]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.against.costs import Outcome, brought_in, run, warm
+from bench.against.costs import Outcome, brought_in, run
 from bench.against.environments import RAW
 from bench.against.tools import Tool
 
@@ -24,6 +24,7 @@ class Samples:
         self.tool = tool
         self.runs: list[Outcome] = []
         self.trouble = ""
+        self.in_page_cache: int | None = None
 
     def add(self, outcome: Outcome) -> None:
         self.runs.append(outcome)
@@ -32,6 +33,15 @@ class Samples:
         elif self.tool.read(outcome.text, outcome.code) is None:
             lines = [line.strip() for line in (outcome.complaint or outcome.text).splitlines() if line.strip()]
             self.trouble = f"failed: {(lines or [f'exit code {outcome.code}'])[-1][:200]}"
+
+    def run(self, path: Path, inputs: Path | None, environment: Mapping[str, str]) -> Outcome:
+        return run(self.tool.argv(path, inputs), environment, _log(self.tool, path))
+
+    def begin(self, path: Path, inputs: Path | None, environment: Mapping[str, str]) -> None:
+        """The warm-up."""
+        self.in_page_cache = brought_in(path, lambda: self.add(self.run(path, inputs, environment)))
+        if not self.finished:
+            self.runs.clear()
 
     @property
     def finished(self) -> bool:
@@ -45,15 +55,17 @@ class Samples:
 def in_turns(
     tools: Sequence[Tool], path: Path, inputs: Path | None, environment: Mapping[str, str], rounds: int
 ) -> list[Samples]:
-    """`rounds` runs of each after a warm-up, which counts only where it is slow or fails."""
+    """`rounds` runs of each after a warm-up, which counts only where it is slow or fails.
+
+    The warm-up begins without the file in the page cache, so that what it brings in can be counted.
+    """
     all_samples = [Samples(tool) for tool in tools]
-    for turn in range(rounds + 1):
+    for samples in all_samples:
+        samples.begin(path, inputs, environment)
+    for _ in range(rounds):
         for samples in all_samples:
-            if samples.finished:
-                continue
-            samples.add(run(samples.tool.argv(path, inputs), environment, _log(samples.tool, path)))
-            if turn == 0 and not samples.finished:
-                samples.runs.clear()
+            if not samples.finished:
+                samples.add(samples.run(path, inputs, environment))
     return all_samples
 
 
@@ -65,15 +77,11 @@ def files(
     tools: Sequence[Tool], path: Path, megabytes: int, environment: Mapping[str, str], rounds: int
 ) -> list[dict[str, Any]]:
     """One line for each tool on one file."""
-    warm(path)
     lines = []
     for samples in in_turns(tools, path, None, environment, rounds):
         line = _line(samples) | {"format": path.suffix, "megabytes": megabytes, "size": path.stat().st_size}
         if not samples.trouble:
-            again = samples.tool.argv(path)
-            line["in_page_cache"] = brought_in(
-                path, lambda again=again, of=samples.tool: run(again, environment, _log(of, path))
-            )
+            line["in_page_cache"] = samples.in_page_cache
             line["reported_bytes"] = _reported(samples)
         lines.append(line)
         _print(line, f"{path.suffix} {megabytes} MB")
