@@ -62,7 +62,7 @@ def healthy(architecture: str) -> nn.Module:
 def targets(architecture: str, fault: Fault) -> list[str]:
     """What the fault can hit there; empty: it cannot be planted, or what finds it is declared there as meant."""
     declared = {rule for design in ARCHITECTURES[architecture].designs for rule, _ in design.intended}
-    if declared & {fault.rule, *fault.instead}:
+    if declared & {fault.rule, *fault.instead, *fault.hidden_by}:
         return []
     return [""] if fault.scope is Scope.NET else fault.targets(_healthy(architecture))
 

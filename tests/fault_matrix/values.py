@@ -191,6 +191,8 @@ class Fault(NamedTuple):
     """Rules that may find it in place of `rule`, the more specific ones in some carriers."""
     also: tuple[str, ...] = ()
     """Rules that may speak aloud, too: true consequences of the fault."""
+    hidden_by: tuple[str, ...] = ()
+    """Rules with the same symptom for another reason: a net that declares one of these does not show it."""
     gone: Mapping[str, str] = MappingProxyType({})
     """Carrier → why what it is written into is healthy (`ONNX` → "it has no counters")."""
     whole: bool = False

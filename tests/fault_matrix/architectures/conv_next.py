@@ -37,7 +37,7 @@ class Block(nn.Module):
         super().__init__()
         self.dwconv, self.norm = nn.Conv2d(channels, channels, 5, padding=2, groups=channels), norm
         self.pwconv1, self.pwconv2 = nn.Conv2d(channels, 2 * channels, 1), nn.Conv2d(2 * channels, channels, 1)
-        self.gamma = nn.Parameter(1e-6 * torch.ones(channels))
+        self.gamma = nn.Parameter(0.1 * torch.ones(channels))  # 1e-6 when it is born, about this when it is trained
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.pwconv2(nn.functional.gelu(self.pwconv1(self.norm(self.dwconv(x)))))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from fault_matrix.faults.places import Share, Symptom, always, classifiers, layers, put_behind
+from fault_matrix.faults.places import BEYOND_ROUNDING, Share, Symptom, always, classifiers, layers, put_behind
 from fault_matrix.values import Facet, Fault, Inputs, Planting, Scope
 from run_time.more_nets import OneIsSpecial
 from run_time.symptoms import one, rows
@@ -60,11 +60,11 @@ class RowsOfItsOwn(nn.Module):
 
 
 def differs_alone(net: nn.Module, inputs: Inputs) -> bool:
-    return one("live", net, inputs) > 1e-5
+    return one("live", net, inputs) > BEYOND_ROUNDING
 
 
 def differs_by_row(net: nn.Module, inputs: Inputs) -> bool:
-    return rows("live", net, inputs) > 1e-5
+    return rows("live", net, inputs) > BEYOND_ROUNDING
 
 
 def _fault(
@@ -76,7 +76,7 @@ def _fault(
     **more: Any,
 ) -> Fault:
     def plant(planting: Planting) -> None:
-        put_behind(planting, lambda features: module(), shows)
+        put_behind(planting, lambda shape: module(), shows)
 
     fields = {"needs": _RUNS, "targets": layers, "whole": True, **more}
     return Fault(name, rule, plant, severity, Question.NEIGHBOURS, Scope.ONE, measured=True, **fields)
@@ -88,13 +88,22 @@ def _one(name: str, module: Callable[[], nn.Module], severity: Severity | None =
     )
 
 
+_BY_NEIGHBOURS = ("BN301",)
+"""Where other samples matter, one alone, or two equal ones with others before them, may differ for that reason."""
+
 FAULTS = [
     _one("squeeze() without an axis", Squeezed, targets=classifiers),
-    _one("one sample is special", OneIsSpecial),
-    _one("one sample is special, by a ten-thousandth", OneIsABitSpecial),
+    _one("one sample is special", OneIsSpecial, hidden_by=_BY_NEIGHBOURS),
+    _one("one sample is special, by a ten-thousandth", OneIsABitSpecial, hidden_by=_BY_NEIGHBOURS),
     _one("one sample raises", Refused),
     _one("one sample in another order of operations", OneInAnotherOrder, None),
-    _fault("BN305", "the row's number", lambda: Share(RowNumber(), 0.1), differs_by_row),
-    _fault("BN305", "the row's number, weakly", lambda: Share(RowNumber(), 0.01), differs_by_row),
+    _fault("BN305", "the row's number", lambda: Share(RowNumber(), 0.1), differs_by_row, hidden_by=_BY_NEIGHBOURS),
+    _fault(
+        "BN305",
+        "the row's number, weakly",
+        lambda: Share(RowNumber(), 0.01),
+        differs_by_row,
+        hidden_by=_BY_NEIGHBOURS,
+    ),
     _fault("BN305", "the feature's number", lambda: Share(RowsOfItsOwn(), 0.05), always, None),
 ]
