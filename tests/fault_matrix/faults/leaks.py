@@ -15,7 +15,7 @@ from fault_matrix.faults.places import (
     NOT_SCRIPTED,
     Symptom,
     always,
-    changes_by_chance,
+    differs_in_a_row,
     layers,
     moves_anchors,
     put_behind,
@@ -202,7 +202,7 @@ def hidden(planting: Planting) -> None:
 
 
 def behind(make: Callable[[], nn.Module], shows: Symptom) -> Callable[[Planting], None]:
-    return lambda planting: put_behind(planting, lambda features: make(), shows)
+    return lambda planting: put_behind(planting, lambda shape: make(), shows)
 
 
 def _norm(name: str, plant: Callable[[Planting], None], *, scope: Scope = Scope.ONE, **more: Any) -> Fault:
@@ -221,7 +221,7 @@ def _dropping(name: str, make: Callable[[], nn.Module], severity: Severity | Non
     return Fault(
         name,
         "BN401",
-        behind(make, changes_by_chance if severity else always),
+        behind(make, differs_in_a_row if severity else always),
         severity,
         Question.EVAL_MODE,
         needs=_RUNS,

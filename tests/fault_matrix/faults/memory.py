@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from fault_matrix.faults.places import always, layers, put_behind
-from fault_matrix.values import Facet, Fault, Inputs, Planting, Scope
+from fault_matrix.faults.places import always, differs_in_a_row, layers, put_behind
+from fault_matrix.values import Facet, Fault, Planting, Scope
 from run_time.more_nets import CallCounter, HistoryList
-from run_time.symptoms import history
 from torch import nn
 
 from bnaudit.results import Question, Severity
@@ -84,11 +83,6 @@ class Watched(nn.Module):
         return x
 
 
-def differs_in_a_row(net: nn.Module, inputs: Inputs) -> bool:
-    """By more than 64 roundings of float32, below which it is a note."""
-    return history("live", net, inputs) > 3e-5
-
-
 def _fault(
     name: str,
     module: Callable[[], nn.Module],
@@ -98,7 +92,7 @@ def _fault(
     **more: Any,
 ) -> Fault:
     def plant(planting: Planting) -> None:
-        put_behind(planting, lambda features: module(), differs_in_a_row if severity else always)
+        put_behind(planting, lambda shape: module(), differs_in_a_row if severity else always)
 
     return Fault(
         name,
@@ -111,6 +105,9 @@ def _fault(
         needs=frozenset({Facet.FORWARD, Facet.RUNS}),
         measured=True,
         only=only,
+        # Where a net calls it twice per forward, the second call has something of the first one's batch. A list that
+        # grows has the batch's own mean.
+        also=("BN301",),
         **more,
     )
 
@@ -122,7 +119,7 @@ FAULTS = [
     _fault("carried in an attribute, as small as rounding", lambda: Carrying(1e-7), None),
     _fault("the last batch is kept", LastBatch),
     _fault("calls are counted", CallCounter, only=_IN_PYTHON),
-    _fault("a list that grows", HistoryList, only=_IN_PYTHON, also=("BN301",)),  # the batch's own mean is in it, too
+    _fault("a list that grows", HistoryList, only=_IN_PYTHON),
     _fault("a buffer outside the state dict", HiddenBuffer, only=_WITH_ATTRIBUTES | {"exported"}),
     _fault("a table of positions", Ahead, None),
     _fault("the last batch is kept and not used", Watched, None),

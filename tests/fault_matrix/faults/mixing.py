@@ -93,7 +93,7 @@ class ReadsBatchWithoutEffect(nn.Module):
 
 def mixing(module: Callable[[], nn.Module], share: float, shows: Symptom) -> Callable[[Planting], None]:
     """Puts the module behind the chosen layers with this share of their answers."""
-    return lambda planting: put_behind(planting, lambda features: Share(module(), share), shows)
+    return lambda planting: put_behind(planting, lambda shape: Share(module(), share), shows)
 
 
 _MIXERS: tuple[tuple[str, Callable[[], nn.Module], float], ...] = (
@@ -129,6 +129,7 @@ def _fault(
         Question.NEIGHBOURS,
         scope,
         targets=targets,
+        whole=scope is Scope.ALL,  # behind two places that mix, no others are looked for until these are mended
         needs=frozenset({Facet.FORWARD, Facet.RUNS}),
         measured=True,
         only=NOT_DYNAMO if module is LargestOfBatch else frozenset(),  # amax() without axes is not converted

@@ -24,6 +24,8 @@ _READ_BY_OTHERS = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.Transfo
 
 NOT_DYNAMO = frozenset(CARRIERS) - {"ONNX by dynamo"}
 NOT_OLDER_ONNX = frozenset(CARRIERS) - {"ONNX", "ONNX, folded"}
+BEYOND_ROUNDING = 3e-5
+"""A share of the outputs that is more than 64 steps of float32, below which several rules say no more than a note."""
 NOT_SCRIPTED = frozenset(CARRIERS) - {"scripted"}
 """TorchScript has no modules that are made in forward() or held in lists."""
 
@@ -75,8 +77,8 @@ Symptom = Callable[[nn.Module, Inputs], bool]
 """What running a damaged net directly shows, without a word of bnaudit: whether the fault reaches its outputs."""
 
 
-def put_behind(planting: Planting, make: Callable[[int], nn.Module], shows: Symptom) -> None:
-    """A module made for so many features per row, behind the chosen layers; `located` are the modules put there.
+def put_behind(planting: Planting, make: Callable[[torch.Size], nn.Module], shows: Symptom) -> None:
+    """A module made for answers of this shape, behind the chosen layers; `located` are the modules put there.
 
     Where it has no effect behind one chosen layer (its gain is 0, or what follows normalizes the effect away), the
     next is taken where it has.
@@ -99,12 +101,12 @@ def put_behind(planting: Planting, make: Callable[[int], nn.Module], shows: Symp
 
 
 def _with(
-    net: nn.Module, names: Iterable[str], shapes: dict[str, torch.Size], make: Callable[[int], nn.Module]
+    net: nn.Module, names: Iterable[str], shapes: dict[str, torch.Size], make: Callable[[torch.Size], nn.Module]
 ) -> nn.Module:
     damaged = copy.deepcopy(net)
     for name in names:
         torch.manual_seed(0)
-        module = make(shapes[name][1:].numel()).eval()
+        module = make(shapes[name]).eval()
         replace(damaged, name, Behind(damaged.get_submodule(name), module))
     return damaged.eval()
 
@@ -129,7 +131,7 @@ def _shapes(net: nn.Module, inputs: Inputs) -> dict[str, torch.Size]:
     run(net, inputs)
     for handle in handles:
         handle.remove()
-    return {name: shape for name, shape in shapes.items() if shape[0] % len(inputs[0]) == 0}
+    return {name: shape for name, shape in shapes.items() if shape[0] and shape[0] % len(inputs[0]) == 0}
 
 
 def _noting(shapes: dict[str, torch.Size], name: str) -> Callable[..., None]:
@@ -149,9 +151,9 @@ def moves_anchors(net: nn.Module, inputs: Inputs) -> bool:
     return swap("live", net, inputs) > 1e-6
 
 
-def changes_by_chance(net: nn.Module, inputs: Inputs) -> bool:
-    """Whether the same batch gives other outputs, random generators not reset."""
-    return history("live", net, inputs) > 1e-6
+def differs_in_a_row(net: nn.Module, inputs: Inputs) -> bool:
+    """Whether the same batch twice gives other outputs, random generators not reset, by more than 64 roundings."""
+    return history("live", net, inputs) > BEYOND_ROUNDING
 
 
 def run(net: nn.Module, inputs: Inputs) -> list[torch.Tensor]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from fault_matrix.faults.places import NOT_OLDER_ONNX, Share, always, changes_by_chance, layers, put_behind
+from fault_matrix.faults.places import NOT_OLDER_ONNX, Share, always, differs_in_a_row, layers, put_behind
 from fault_matrix.values import Facet, Fault, Planting, Scope
 from run_time.more_nets import Sampled
 from torch import nn
@@ -76,7 +76,7 @@ def _fault(
     **more: Any,
 ) -> Fault:
     def plant(planting: Planting) -> None:
-        put_behind(planting, lambda features: module(), changes_by_chance if severity else always)
+        put_behind(planting, lambda shape: module(), differs_in_a_row if severity else always)
 
     fields = {"needs": frozenset({Facet.FORWARD, Facet.RUNS}), "targets": layers, **more}
     return Fault(name, "BN302", plant, severity, Question.EVAL_MODE, scope, measured=True, **fields)
