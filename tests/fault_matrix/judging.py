@@ -61,8 +61,9 @@ def healthy(architecture: str) -> nn.Module:
 
 def targets(architecture: str, fault: Fault) -> list[str]:
     """What the fault can hit there; empty: it cannot be planted, or what finds it is declared there as meant."""
-    declared = {rule for design in ARCHITECTURES[architecture].designs for rule, _ in design.intended}
-    if declared & {fault.rule, *fault.instead, *fault.hidden_by}:
+    net = ARCHITECTURES[architecture]
+    declared = {rule for design in net.designs for rule, _ in design.intended}
+    if net.is_control or declared & {fault.rule, *fault.instead, *fault.hidden_by}:
         return []
     return [""] if fault.scope is Scope.NET else fault.targets(_healthy(architecture))
 

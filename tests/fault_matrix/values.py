@@ -93,6 +93,8 @@ class Architecture(NamedTuple):
     """Carrier → why it cannot hold this net (`scripted` → "torch.jit.script refuses a generator")."""
     loss: Callable[[nn.Module, Inputs], torch.Tensor] | None = None
     """How it is trained, for faults that train a little further; None: the mean square of its outputs."""
+    is_control: bool = False
+    """No fault is planted in it: a net that nobody has trained has other defects than one in use."""
     given: Callable[[Inputs], Any] | None = None
     """Makes of the samples what an audit is given, such as a loader that pads them; None: the tensors themselves."""
 

@@ -56,4 +56,5 @@ def left_at_zero() -> nn.Module:
 ARCHITECTURES = [
     Architecture("ResNet, zero-init residuals", trained, images),
     Architecture("ResNet, residuals left at zero", left_at_zero, images),
+    Architecture("ResNet, fresh", ResNet, images, is_control=True),
 ]
