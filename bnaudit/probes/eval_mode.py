@@ -44,7 +44,7 @@ def _mixes(experiment: Experiment, call: NormCall) -> bool | None:
     """Whether the swap proves that samples meet in it; not looked for where it normalizes over each sample alone."""
     if call.mixes_samples is False:
         return False
-    if experiment.feed.base.size < 2 or not experiment.feed.companions_differ:
+    if not experiment.feed.companions_differ:
         return None
     place = experiment.once(location)
     if not place.found:

@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 import torch
-from fake_runs import FakeFeed, Net, measured
+from fake_runs import FakeFeed, Net, experiment, measured
 from torch import nn
 
 import bnaudit
+from bnaudit.description import NormKind
+from bnaudit.location import Location, location
 from bnaudit.measurement import Answer, EvalDropout, EvalNorm, StateInEval
+from bnaudit.probes.eval_mode import PROBE
+from bnaudit.records import replace
 from bnaudit.results import Outcome, Question
+from bnaudit.session import Place, RandomCall, StateChange
 
 
 def found(kind: type, **given: Any) -> tuple[list[Any], Answer]:
@@ -98,3 +103,91 @@ def test_norms_that_torchscript_takes_apart_have_no_mode_to_miss(norm: type[nn.M
     (verdict,) = (one for one in audited.verdicts if one.question is Question.EVAL_MODE)
     assert len(audited.description.parts[0].layers) == 1
     assert verdict.outcome is Outcome.PASSED, verdict.reason
+
+
+def seen(run: Any, **fields: Any) -> list[Any]:
+    """What the probe yields when the first forward showed this."""
+    run.base = replace(run.base, **fields)
+    return list(PROBE.measure(run))
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (NormKind.LAYER, 0),
+        (NormKind.GROUP, 0),
+        (NormKind.RMS, 0),
+        (NormKind.INSTANCE, 1),
+        (NormKind.BATCH, 1),
+        (NormKind.UNKNOWN, 1),
+    ],
+)
+def test_norms_without_modes_use_their_input_in_every_mode(kind: NormKind, told: int) -> None:
+    run = experiment()
+    call = replace(run.base.norm_calls[0], kind=kind, uses_batch=True)
+    found = seen(run, norm_calls=(call,))
+    assert len([entry for entry in found if isinstance(entry, EvalNorm)]) == told
+
+
+def test_what_normalizes_each_sample_alone_mixes_none() -> None:
+    run = experiment()
+    call = replace(run.base.norm_calls[0], kind=NormKind.INSTANCE, uses_batch=True, mixes_samples=False)
+    norm, answer = seen(run, norm_calls=(call,))
+    assert norm.mixes is False and answer.outcome is Outcome.PASSED
+    assert answer.reason == "1 norm call, none mixes samples; nothing drops"
+
+
+def test_two_samples_are_enough_to_prove_it() -> None:
+    (norm,), answer = found(EvalNorm, net=Net(leaky=frozenset({"two"})), feed=FakeFeed(2))
+    assert norm.mixes is True and answer.outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize(
+    ("place", "mixes"),
+    [
+        (Location(True, norm_calls=frozenset({1})), True),
+        (Location(True), False),
+        (Location(True, places=("another place",), apart=frozenset({1})), False),  # type: ignore[arg-type]
+        (Location(True, places=("another place",), apart=frozenset({0})), None),  # type: ignore[arg-type]
+        (Location(False, norm_calls=frozenset({1})), None),
+    ],
+    ids=["it mixes", "nothing mixes", "equal rows left it", "it stands behind what mixes", "not located"],
+)
+def test_where_samples_meet_says_whether_a_norm_mixes(place: Location, mixes: bool | None) -> None:
+    run = experiment(Net(leaky=frozenset({"two"})))
+    run._kept[location] = place
+    norm, _ = PROBE.measure(run)
+    assert norm.mixes is mixes
+
+
+@pytest.mark.parametrize(("probability", "told"), [(0.0, 0), (0.5, 1), (1.0, 1), (None, 1)])
+def test_a_dropout_of_probability_0_drops_nothing(probability: float | None, told: int) -> None:
+    call = RandomCall(place=Place(module="drop"), is_dropout=True, probability=probability)
+    *drops, answer = seen(experiment(), random_calls=(call, call))
+    assert [drop.calls for drop in drops] == [2] * told
+    assert answer.outcome is (Outcome.FAILED if told else Outcome.PASSED)
+
+
+@pytest.mark.parametrize(
+    ("owner", "observer"),
+    [("torch.ao.quantization.observer.MinMaxObserver", True), ("FakeQuantize", True), ("BatchNorm2d", False)],
+)
+def test_observers_that_still_learn_are_told_as_such(owner: str, observer: bool) -> None:
+    change = StateChange(name="act.min_val", kind="buffer", persistent=True, owner=owner, digest=1)
+    state, answer = seen(experiment(), changes=(change,))
+    assert state.is_observer is observer and state.layer is None and answer.outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize(
+    ("kind", "persistent", "outcome"),
+    [
+        ("buffer", True, Outcome.FAILED),
+        ("parameter", True, Outcome.FAILED),
+        ("buffer", False, Outcome.PASSED),
+        ("attribute", True, Outcome.PASSED),
+    ],
+)
+def test_only_what_is_stored_with_the_model_is_state_that_learns(kind: str, persistent: bool, outcome: Outcome) -> None:
+    change = StateChange(name="one.kept", kind=kind, persistent=persistent, owner="Net", digest=1)
+    state, answer = seen(experiment(), changes=(change,))
+    assert state.depends_on_data and answer.outcome is outcome

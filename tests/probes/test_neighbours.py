@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fake_runs import FakeFeed, Net, measured
+from fake_runs import FakeFeed, Net, experiment, measured
 
 from bnaudit.measurement import Answer, PoisonedBatch, Swap
+from bnaudit.probes.neighbours import PROBE
+from bnaudit.records import replace
 from bnaudit.results import Outcome, Question
+from bnaudit.run_options import RunOptions
 from bnaudit.session import Mode
+from bnaudit.swap import Decision, swap_decision
 
 
 def decided(**given: Any) -> tuple[Swap, Answer]:
@@ -131,9 +135,58 @@ def test_a_batch_fixed_at_one_passes_and_a_batch_of_one_is_not_checked() -> None
         "neighbours impossible as exported (batch fixed at one)",
     )
     assert given.outcome is Outcome.NOT_CHECKED and "--inputs" in given.needs
+    assert fixed.question is given.question is Question.NEIGHBOURS
 
 
 def test_a_nan_that_reaches_the_anchors_is_told_where_the_plan_has_room() -> None:
     found = measured("neighbours", Net(product_with_zero=True), norms=False)
     assert any(isinstance(entry, PoisonedBatch) for entry in found) and found[-1].outcome is Outcome.PASSED
     assert not any(isinstance(entry, PoisonedBatch) for entry in measured("neighbours", norms=False))
+
+
+def test_two_samples_are_enough() -> None:
+    _, answer = decided(feed=FakeFeed(2))
+    assert answer.outcome is Outcome.PASSED
+
+
+def poisoned(found: list[Any]) -> bool:
+    return any(isinstance(entry, PoisonedBatch) for entry in found)
+
+
+def test_a_nan_is_looked_at_in_doubt_beside_training_runs_too() -> None:
+    doubtful = {"net": Net(product_with_zero=True, noise=3.0)}
+    assert poisoned(measured("neighbours", **doubtful))
+    assert not poisoned(measured("neighbours", Net(noise=3.0)))
+    assert not poisoned(measured("neighbours", Net(product_with_zero=True))), "the plan trains, and nothing is in doubt"
+
+
+def test_a_nan_is_not_told_beside_a_leak() -> None:
+    assert not poisoned(measured("neighbours", Net(product_with_zero=True, batch_spread=0.3), norms=False))
+
+
+@pytest.mark.parametrize("poison", [True, False])
+def test_companions_that_make_an_anchor_infinite_poison_it_as_well(poison: bool) -> None:
+    run = experiment()
+    run._kept[swap_decision] = Decision(swap_decision(run).swap, Outcome.PASSED, "exact", poison)
+    assert poisoned(list(PROBE.measure(run))) is poison
+
+
+@pytest.mark.parametrize(
+    ("outcome", "axes", "given", "asks"),
+    [
+        (Outcome.INCONCLUSIVE, (None, None), None, True),
+        (Outcome.INCONCLUSIVE, (None, 0), None, False),
+        (Outcome.INCONCLUSIVE, (0,), None, False),
+        (Outcome.INCONCLUSIVE, (None,), 1, False),
+        (Outcome.PASSED, (None,), None, False),
+        (Outcome.PASSED, (0,), None, False),
+    ],
+)
+def test_the_batch_axis_is_asked_for_where_no_output_has_one(
+    outcome: Outcome, axes: Any, given: int | None, asks: bool
+) -> None:
+    run = experiment()
+    run._kept[swap_decision] = Decision(swap_decision(run).swap, outcome, "")
+    run.axes, run.options = axes, replace(RunOptions(), axis=given)
+    *_, answer = PROBE.measure(run)
+    assert answer.needs == ("--batch-axis, if the samples stand along another one" if asks else "")

@@ -72,6 +72,10 @@ def test_the_signature_survives_half_precision(dtype: torch.dtype) -> None:
     [
         {"var": (0.9, 0.9, 0.81)},
         {"var": (0.9, 0.9, 0.9), "mean": (0, 0, 1e-20)},
+        {"var": (0.9, 0.9, 0.9), "mean": None},
+        {"var": (0.9, 0.9, 0.9), "mean": ()},
+        {"var": None},
+        {"var": ()},
         {"var": (0.95, 0.95, 0.95)},
         {"var": (0.87, 0.87, 0.87)},
         {"var": (1, 1, 1)},
