@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.against import found, rendering
+from bench.against import costs, found, rendering
 from bench.against.found import Sort, Verdict, verdict
 from bench.against.timing import ratios
-
-RESULTS = Path(__file__).parent / "bench" / "rivals.json"
 
 CLINIC = """Loading: healthy.state.pt
 Loaded 38 tensors, 5,272 parameters
@@ -187,3 +187,28 @@ def test_a_rival_that_finds_more_is_named() -> None:
     cells = {name: {"verdict": "found", "problems": ["x"]} for name in found.BREAKS}
     more["found"].append(more["found"][0] | {"tool": "other", "cells": cells})
     assert "not by bnaudit, given the same form: other (no tracking)" in rendering.markdown(more)
+
+
+@pytest.mark.skipif(not hasattr(os, "wait4"), reason="the benchmark needs os.wait4")
+def test_a_process_is_measured_and_ended_at_its_limit(tmp_path: Path) -> None:
+    code = "import sys, time; held = bytearray(60 << 20); print('out'); print('err', file=sys.stderr); sys.exit(3)"
+    done = costs.run([sys.executable, "-c", code], os.environ, tmp_path / "log.txt")
+    assert (done.code, done.stopped, done.text, done.complaint) == (3, "", "out\n", "err\n")
+    assert 60 < done.mebibytes < 400
+    sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
+    stopped = costs.run(sleeping, os.environ, tmp_path / "log.txt", seconds=1.0)
+    assert stopped.stopped == "over 1 s"
+    assert stopped.seconds < 30
+
+
+def test_what_is_brought_in_is_the_part_that_was_read_or_not_known(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(32 << 20))
+
+    def head() -> None:
+        with path.open("rb") as file:
+            file.read(4096)
+
+    some, everything = costs.brought_in(path, head), costs.brought_in(path, lambda: costs.warm(path))
+    assert some is None or 4096 <= some < 16 << 20
+    assert everything is None or everything == 32 << 20
