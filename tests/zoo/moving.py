@@ -38,9 +38,14 @@ def tracking(net: nn.Module) -> list[tuple[str, _BatchNorm]]:
     ]
 
 
-def affine_norms(net: nn.Module) -> list[str]:
-    """Names of the norm modules with a weight and a bias, 1-D both."""
-    return [name for name, module in net.named_modules() if "norm" in type(module).__name__.lower() and _pair(module)]
+def affine_norms(net: nn.Module, of_torch: bool = False) -> list[str]:
+    """Names of the norm modules with a weight and a bias, 1-D both; of classes of torch's (and their heirs) alone?"""
+    named = [(name, module) for name, module in net.named_modules() if "norm" in type(module).__name__.lower()]
+    return [name for name, module in named if _pair(module) and (not of_torch or isinstance(module, _OF_TORCH))]
+
+
+_OF_TORCH = (_BatchNorm, nn.LayerNorm, nn.GroupNorm)
+"""Norms that are one operator."""
 
 
 def _pair(module: nn.Module) -> bool:

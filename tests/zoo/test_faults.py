@@ -48,6 +48,7 @@ def test_moving_leaves_statistics_that_fit_and_the_modes_and_momenta_as_they_wer
     assert all(norm.momentum == 0.1 for norm in norms.values())
     assert all(module.training for module in net.modules())
     assert set(affine_norms(net)) == {*RAN, "norm", "unused"}
+    assert set(affine_norms(net, of_torch=True)) == {*RAN, "norm", "unused"}
     assert not torch.equal(net.norm.bias, torch.zeros(16))
     with torch.no_grad():
         seen = net.stem[0](torch.randn(64, 3, 64, 64, generator=torch.Generator().manual_seed(1)))
