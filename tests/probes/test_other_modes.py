@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from builders import batch_norm, part
-from fake_runs import FakeFeed, Net, measured
+from fake_runs import FakeFeed, Net, experiment, measured
 
 from bnaudit.description import Carrier
 from bnaudit.measurement import Answer, AsSaved, Padding, Production, Trained
-from bnaudit.results import Outcome
-from bnaudit.session import Mode
+from bnaudit.probes.padding import _cut
+from bnaudit.results import Outcome, Question
+from bnaudit.session import Mode, Output, Trace
 
 
 def test_the_saved_mode_is_run_only_where_it_is_another_one() -> None:
@@ -60,3 +62,44 @@ def test_companions_of_another_length_are_compared_where_they_can_be_made() -> N
     assert isinstance(found, Padding) and found.shift.exact and found.lengths == (9, 12)
     (leak,) = measured("padding", Net(batch_spread=0.2), FakeFeed(lengths=True))
     assert not leak.shift.exact
+
+
+def norm(name: str, **fields: Any) -> Any:
+    return batch_norm(name, **{"training": True, "tracks_statistics": True, "momentum": 0.1, **fields})
+
+
+@pytest.mark.parametrize(
+    ("frozen", "trainable", "outcome", "reason"),
+    [
+        ((False, False), 2, Outcome.PASSED, "2 norms update in train(), none of them frozen"),
+        ((True, False), 2, Outcome.FAILED, "1 of 2 norms that update in train() is frozen"),
+        ((True, True), 2, Outcome.FAILED, "2 of 2 norms that update in train() are frozen"),
+        ((True, True), 0, Outcome.PASSED, "no parameter trains"),
+    ],
+)
+def test_the_answer_counts_the_frozen_ones(
+    frozen: tuple[bool, ...], trainable: int, outcome: Outcome, reason: str
+) -> None:
+    layers = [norm(f"bn{i}", requires_grad=not each) for i, each in enumerate(frozen)]
+    given = part(layers, carrier=Carrier.MODULE, trainable=trainable)
+    _, answer = measured("updates", trained=given)
+    assert (answer.question, answer.outcome, answer.reason) == (Question.FROZEN, outcome, reason)
+
+
+def test_a_model_that_draws_is_not_given_other_lengths() -> None:
+    assert measured("padding", Net(random=True), FakeFeed(lengths=True)) == []
+    run = experiment(feed=FakeFeed(lengths=True))
+    assert not run.random
+
+
+def outputs(*shapes: tuple[int, ...]) -> Trace:
+    made = tuple(Output(name="", values=np.arange(np.prod(shape)).reshape(shape), dtype="float32") for shape in shapes)
+    return Trace(outputs=made)
+
+
+def test_outputs_are_cut_to_the_length_that_they_had() -> None:
+    cut = _cut(outputs((2, 5), (2, 5), (3,)), outputs((2, 3), (2,)))
+    assert [output.values.tolist() for output in cut.outputs] == [
+        [[0, 1, 2], [5, 6, 7]],
+        [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]],
+    ], "what has another number of axes stays as it is, and what was not there before is left out"

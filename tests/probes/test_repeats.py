@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fake_runs import Net, measured
+from fake_runs import FakeFeed, Net, measured
 
 from bnaudit.measurement import IdenticalRows, Repeat
 from bnaudit.shifts import Band, band
@@ -61,3 +61,7 @@ def test_equal_rows_are_compared_but_not_in_a_model_that_draws() -> None:
 def test_rows_that_differ_by_position_are_tried_in_float64() -> None:
     (rows,) = [entry for entry in measured("repeats", Net(by_position=0.1)) if isinstance(entry, IdenticalRows)]
     assert band(rows.shift) is Band.LEAK and rows.double is not None and rows.double.dtype == "float64"
+
+
+def test_without_a_copy_no_rows_are_equal() -> None:
+    assert not any(isinstance(entry, IdenticalRows) for entry in measured("repeats", feed=FakeFeed(4)))

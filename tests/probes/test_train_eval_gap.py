@@ -11,13 +11,14 @@ from fake_runs import FakeFeed, Net, experiment, measured, perfect
 from bnaudit.description import Carrier, Part
 from bnaudit.gap_limits import moved
 from bnaudit.measurement import Answer, Gap, LayerStatistics, NormSize, ReusedNorm
-from bnaudit.results import Outcome
+from bnaudit.results import Outcome, Question
 from bnaudit.session import Mode
 
 
 def split(**given: Any) -> tuple[dict[str, LayerStatistics], list[Gap], Answer]:
     found = measured("train_eval_gap", **given)
     layers = {entry.layer: entry for entry in found if isinstance(entry, LayerStatistics)}
+    assert found[-1].question is Question.GAP
     return layers, [entry for entry in found if isinstance(entry, Gap)], found[-1]
 
 
