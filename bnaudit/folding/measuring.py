@@ -19,6 +19,8 @@ SAME_DIRECTION = 0.3
 """A convolution that was trained on still points about where it did; another one is at right angles (1)."""
 _PARALLEL = 1e-4
 """No other way to read the weights is tried."""
+_LAST_BITS = 2.0**-22
+"""Relative; two steps of float32."""
 
 
 class Mixing(NamedTuple):
@@ -80,9 +82,14 @@ class Weighed(NamedTuple):
 
     @property
     def unchanged(self) -> bool:
-        """Whether weights and bias are what they were."""
-        same_weights = not self.stray.any() and bool((self.gain[self.size > 0] == 1).all())
-        return same_weights and bool((self.bias == self.folded_bias).all())
+        """Whether weights and bias are what they were, but for the last bits of float32."""
+        import numpy as np
+
+        live = self.size > 0
+        with np.errstate(all="ignore"):  # what is not finite
+            same_weights = bool((self.stray <= _LAST_BITS * self.folded_size).all())
+            same_weights = same_weights and bool((abs(self.gain[live] - 1.0) <= _LAST_BITS).all())
+            return same_weights and bool((abs(self.bias - self.folded_bias) <= _LAST_BITS * abs(self.bias)).all())
 
 
 def weigh(own: LinearLayer, other: LinearLayer, channels: int, *, before: bool = False) -> Weighed | None:

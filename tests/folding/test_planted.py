@@ -94,6 +94,10 @@ PLANTED: dict[str, tuple[FoldCause, Fault]] = {
     "float16 before": (FoldCause.HALF_PRECISION, halved_first),
     "norm in float16": (FoldCause.HALF_PRECISION, halved_norm),
     "left out": (FoldCause.LEFT_OUT, lambda case, _: Folded(case.weight, case.bias)),
+    "left out, all in the next float32": (
+        FoldCause.LEFT_OUT,
+        lambda case, _: Folded(*(np.nextafter(value, np.float32(np.inf)) for value in (case.weight, case.bias))),
+    ),
     "other weights": (
         FoldCause.OTHER_WEIGHTS,
         lambda case, random: right(case._replace(weight=random.normal(size=case.weight.shape).astype(np.float32))),
