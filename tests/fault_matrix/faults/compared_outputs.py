@@ -24,7 +24,9 @@ def _is_a_reference(net: nn.Module) -> bool:
 
 
 def last_layers(net: nn.Module) -> list[str]:
-    return classifiers(net) if _is_a_reference(net) else []
+    """The last one, where its weight is a parameter and not made of others at every forward."""
+    plain = [name for name in classifiers(net) if "weight" in net.get_submodule(name)._parameters]
+    return plain if _is_a_reference(net) else []
 
 
 def scale_weights(planting: Planting, factor: float) -> None:
