@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
+from fault_matrix.architectures.recurrent import Streaming
 from fault_matrix.architectures.stochastic import AlwaysDropout
 from fault_matrix.faults.places import classifiers, run
 from fault_matrix.values import Facet, Fault, Planting, Scope, tracked
@@ -19,8 +21,8 @@ _RUNS = frozenset({Facet.RUNS})
 
 
 def _is_a_reference(net: nn.Module) -> bool:
-    """Whether its outputs do not depend on random numbers."""
-    return not any(isinstance(module, AlwaysDropout) for module in net.modules())
+    """Whether its outputs depend neither on random numbers nor on what ran before: else a difference proves nothing."""
+    return not any(isinstance(module, (AlwaysDropout, Streaming)) for module in net.modules())
 
 
 def last_layers(net: nn.Module) -> list[str]:
@@ -45,13 +47,20 @@ def norms_that_matter(net: nn.Module) -> list[str]:
     return tracked(net) if _is_a_reference(net) else []
 
 
-def _faults(name: str, severity: Severity | None, **more: Any) -> list[Fault]:
+def _on_one_shape(planting: Planting, plant: Callable[[Planting], None]) -> None:
+    """Both sides are run on samples of one shape: not on utterances at their own lengths."""
+    plant(planting)
+    planting.options["inputs"] = planting.inputs[0] if len(planting.inputs) == 1 else planting.inputs
+
+
+def _faults(name: str, severity: Severity | None, plant: Callable[[Planting], None], **more: Any) -> list[Fault]:
     """In its own kind of file, and against a pickled module."""
     return [
         Fault(
             f"{name}{words}",
             "BN606",
-            severity=severity,
+            partial(_on_one_shape, plant=plant),
+            severity,
             needs=_RUNS,
             measured=True,
             unnoted=severity is None,
