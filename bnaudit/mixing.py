@@ -12,14 +12,16 @@ def mixing(first: Sequence[OperatorCall], second: Sequence[OperatorCall]) -> lis
     """The operators of `first` that all anchors' rows entered equal in both forwards, and not all left equal.
 
     As long as all rows were equal, also one that puts rows together from values without rows, such as slices of the
-    batch. Calls are aligned by position and operator. Where the forwards took different ways the comparison ends, since
-    what follows cannot be told apart from other work on other data. What an operator was handed by others is left out
-    where it was the same in both.
+    batch; once they were not, none that was handed other values, which may bring what met before. Calls are aligned
+    by position and operator. Where the forwards took different ways the comparison ends, since what follows cannot be
+    told apart from other work on other data. What an operator was handed by others is left out where it was the same
+    in both.
     """
     found = []
     equal = True
     for one, other in _aligned(first, second):
-        if _meets(one, other) or (equal and _appears(one, other)):
+        handed = equal or one.others_in == other.others_in
+        if (_meets(one, other) and handed) or (equal and _appears(one, other)):
             found.append(one if one.others_in != other.others_in else _by_itself(one))
         equal = equal and one.rows_in == other.rows_in and one.rows_out == other.rows_out
     return found

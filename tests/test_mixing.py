@@ -63,6 +63,13 @@ def test_rows_put_together_from_slices_of_the_batch_are_seen_while_all_before_wa
     assert mixing(*before) == [before[0][0]], "behind a place that mixes, everything without rows differs"
 
 
+def test_what_is_handed_other_values_behind_a_place_that_mixes_is_not_named() -> None:
+    """A scatter of rows that a norm before it had already mixed."""
+    before = call(0, "norm", (1, 2), (3, 4)), call(0, "norm", (1, 2), (3, 5))
+    scatter = [call(1, "index_add", (6, 6), (7, 8), others=others) for others in (1, 2)]
+    assert mixing([before[0], scatter[0]], [before[1], replace(scatter[1], rows_out=(7, 9))]) == [before[0]]
+
+
 def test_what_gathered_the_batch_is_told_only_where_its_value_differs() -> None:
     mean = Place(operator="mean")
     first = [replace(call(0, "sub", (1, 2), (3, 4), others=others), gathered=mean) for others in (7, 7)]
