@@ -8,6 +8,7 @@ from bnaudit.description import (
     Artifact,
     Carrier,
     Description,
+    Gap,
     GraphInput,
     ModeDependent,
     NormLayer,
@@ -30,6 +31,7 @@ from bnaudit.reading.onnx.spelled_out import ROOTS, spelled_out
 from bnaudit.reading.onnx.tensor import OnnxTensor, SparseTensor
 
 _SMALL_FILE = 1 << 20
+_STATISTICS = (".running_mean", ".running_var")
 
 Recognizer = Callable[[Site, Analysis], NormLayer | None]
 
@@ -57,7 +59,22 @@ def describe(source: ByteSource, path: str) -> Description:
             bytes_read=min(source.bytes_read, source.size) + files.bytes_read,
             producer=model.producer,
         )
-        return Description(artifact=artifact, parts=(part,), gaps=analysis.parameters.gaps)
+        gaps = (*analysis.parameters.gaps, *_unexplained(analysis, part))
+        return Description(artifact=artifact, parts=(part,), gaps=gaps)
+
+
+def _unexplained(analysis: Analysis, part: Part) -> Iterator[Gap]:
+    """Running statistics that something computes with outside of the norm layers: a frozen norm that is written out."""
+    known = {layer.name for layer in part.layers} | {tensor.name for layer in part.layers for tensor in layer.tensors}
+    names = [name for name in analysis.main.body.initializers if name.endswith(_STATISTICS)]
+    stored = [name for name in names if known.isdisjoint((name, name.rpartition(".")[0]))]
+    if stored:
+        read = {name for site in analysis.sites if site.scope is analysis.main for name in site.node.inputs}
+        unknown = [name for name in stored if name in read]
+        if unknown:
+            more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+            why = "running statistics that no known norm operator reads: a norm written out in arithmetic"
+            yield Gap(where=unknown[0] + more, why=why, hides_norms=True)
 
 
 def at_hand(source: ByteSource) -> ByteSource:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fault_matrix.carriers import CARRIERS
 from fault_matrix.faults.saved_state import MEASURED, STATES
-from fault_matrix.values import Facet, Fault, Planting, Scope
+from fault_matrix.values import Facet, Fault, Planting, Scope, tracked
+from torch import Tensor, nn
 
 from bnaudit.results import Question, Severity
 
@@ -73,6 +75,17 @@ def zero_with_epsilon_zero(planting: Planting) -> None:
     for norm in planting.modules:
         norm.eps = 0.0
         norm.running_var[planting.channels(norm)] = 0.0
+
+
+def other_norms(net: nn.Module) -> list[str]:
+    """Norms that keep statistics and are no batch norm of PyTorch's: frozen classes, instance norm with tracking."""
+    kept = [name for name, module in net.named_modules() if isinstance(getattr(module, "running_var", None), Tensor)]
+    return [name for name in kept if name not in tracked(net)]
+
+
+def frozen_norms(net: nn.Module) -> list[str]:
+    """Those of them that no operator stands for."""
+    return [name for name in other_norms(net) if "Instance" not in type(net.get_submodule(name)).__name__]
 
 
 _EVERYWHERE = (Scope.ALL, Scope.ONE, Scope.CHANNEL)
@@ -144,4 +157,39 @@ _NEGATIVE = [
         )
     ),
 ]
-FAULTS = [*_NON_FINITE, *_NEGATIVE]
+_WRITTEN_OUT = frozenset({"ONNX", "ONNX by dynamo"})
+_OTHER_NORMS = [
+    *(
+        Fault(
+            name,
+            rule,
+            plant,
+            Severity.ERROR,
+            Question.BUFFERS,
+            scope,
+            other_norms,
+            needs=STATISTICS,
+            also=MEASURED,
+            only=frozenset(CARRIERS) - _WRITTEN_OUT - {"ONNX, folded"},
+        )
+        for name, rule, plant in (
+            ("NaN in the variance of another norm", "BN106", in_the_variance(float("nan"))),
+            ("inf in the mean of another norm", "BN106", in_the_mean(float("inf"))),
+            ("variance of -0.5 in another norm", "BN107", in_the_variance(-0.5)),
+        )
+        for scope in (Scope.ALL, Scope.ONE)
+    ),
+    # A graph has no operator for a frozen norm: its arithmetic is written out, and not read.
+    Fault(
+        "NaN in the variance of a frozen norm that is written out",
+        "BN118",
+        in_the_variance(float("nan")),
+        Severity.NOTE,
+        Question.BUFFERS,
+        targets=frozen_norms,
+        only=_WRITTEN_OUT,
+        whole=True,
+        leaves_open=True,
+    ),
+]
+FAULTS = [*_NON_FINITE, *_NEGATIVE, *_OTHER_NORMS]

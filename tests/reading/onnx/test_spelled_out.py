@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx_builders import BETA, GAMMA, layer_of, layers_of, model, node
+from onnx_builders import BETA, GAMMA, describe, layer_of, layers_of, model, node
 
 from bnaudit.description import NormKind, NormLayer
 
@@ -247,3 +247,23 @@ def test_two_norms_in_a_row_have_names_of_their_own(tmp_path: Path) -> None:
         each.output[:] = [f"{name}'" for name in each.output]
     one, two = layers_of(model([*first, *renamed], CONSTANTS, inputs={"x": SEQUENCE}, outputs=("y'",)), tmp_path)
     assert (one.name, two.name) == ("n", "n#2")
+
+
+def test_statistics_of_a_frozen_norm_in_arithmetic_are_a_gap(tmp_path: Path) -> None:
+    """As torchvision's frozen batch norm is exported: scale = 1 / sqrt(var + eps), y = x · scale − mean · scale."""
+    statistics = {
+        "bn1.running_mean": np.zeros((1, 4, 1, 1), np.float32),
+        "bn1.running_var": np.full((1, 4, 1, 1), np.nan, np.float32),
+        "eps": np.float32(1e-5),
+    }
+    nodes = [
+        node("Add", ("bn1.running_var", "eps"), ("spread",)),
+        node("Sqrt", ("spread",), ("root",)),
+        node("Sub", ("x", "bn1.running_mean"), ("centred",)),
+        node("Div", ("centred", "root")),
+    ]
+    (gap,) = describe(model(nodes, statistics), tmp_path).gaps
+    assert gap.hides_norms
+    assert gap.where == "bn1.running_mean and 1 more"
+    unused = describe(model([node("Relu", ("x",))], statistics), tmp_path)
+    assert unused.gaps == (), "what nothing reads takes part in nothing"
