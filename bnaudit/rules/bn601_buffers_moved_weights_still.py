@@ -104,7 +104,7 @@ def _hit(pair: Pair, move: Move, part: str) -> Hit:
 
 def _cause(pair: Pair, move: Move) -> str:
     """What the values show, in words behind the numbers."""
-    if is_virgin(pair.subject) and not is_virgin(pair.baseline):
+    if is_virgin(pair.subject):
         return "; they are the initial 0 and 1: buffers were lost"
     if _are_swapped(pair.subject, pair.baseline):
         return "; mean and variance changed places"

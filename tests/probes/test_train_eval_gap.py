@@ -11,6 +11,9 @@ from fake_runs import FakeFeed, Net, experiment, measured, perfect
 from bnaudit.description import Carrier, Part
 from bnaudit.gap_limits import moved
 from bnaudit.measurement import Answer, Gap, LayerStatistics, NormSize, ReusedNorm
+from bnaudit.mode_gap import mode_gap
+from bnaudit.received import layer_statistics
+from bnaudit.records import replace
 from bnaudit.results import Outcome, Question
 from bnaudit.session import Mode
 
@@ -102,6 +105,61 @@ def test_what_was_folded_cannot_show_its_gap() -> None:
         "folded: its batch norms have no training mode left",
         "the model before it was folded",
     )
+
+
+def answered(run: Any) -> Answer:
+    from bnaudit.probes.train_eval_gap import PROBE
+
+    *_, answer = PROBE.measure(run)
+    assert isinstance(answer, Answer)
+    return answer
+
+
+def test_a_folded_model_with_norms_left_is_asked_for_its_training_form() -> None:
+    run = experiment(modes=(Mode.INFERENCE,))
+    run.session.part = Part(
+        name="", carrier=Carrier.GRAPH, layers=run.session.part.layers, folded="1 of 3 convolutions"
+    )
+    answer = answered(run)
+    assert (answer.outcome, answer.needs) == (Outcome.NOT_CHECKED, "a model that can be put into training mode")
+
+
+def test_instance_norms_alone_never_use_the_batch() -> None:
+    run = experiment(modes=(Mode.INFERENCE,))
+    run.has_batch_norms, run.has_norms_of_two_modes = False, True
+    answer = answered(run)
+    assert (answer.outcome, answer.reason) == (Outcome.PASSED, "no norm uses the batch in train() either")
+
+
+@pytest.mark.parametrize(
+    ("samples", "outcome", "reason"),
+    [
+        (16, Outcome.PASSED, "gap "),
+        (15, Outcome.INCONCLUSIVE, "15 samples, 16 are needed"),
+        (2, Outcome.INCONCLUSIVE, "2 samples, 16 are needed"),
+        (1, Outcome.INCONCLUSIVE, "1 sample, 16 are needed"),
+    ],
+)
+def test_sixteen_samples_are_enough(samples: int, outcome: Outcome, reason: str) -> None:
+    feed = FakeFeed()
+    feed.samples = samples
+    answer = split(feed=feed)[2]
+    assert answer.outcome is outcome and answer.reason.startswith(reason)
+
+
+def test_without_outputs_to_compare_and_without_layers_it_stays_open() -> None:
+    run = experiment()
+    run._kept[mode_gap], run._kept[layer_statistics] = None, ()
+    answer = answered(run)
+    assert (answer.outcome, answer.needs) == (Outcome.INCONCLUSIVE, "inputs that differ")
+
+
+@pytest.mark.parametrize(("noise", "begins"), [(0.25, "gap 0.25"), (0.24, "no layer's statistics are off; gap 0.25,")])
+def test_a_gap_beyond_what_companions_explain_is_told_where_no_layer_is_off(noise: float, begins: str) -> None:
+    run = experiment()
+    run._kept[mode_gap] = replace(mode_gap(run), systematic=0.25, noise=noise)
+    answer = answered(run)
+    assert answer.outcome is Outcome.PASSED and answer.reason.startswith(begins)
 
 
 def test_a_model_that_uses_the_batch_in_eval_is_not_judged() -> None:

@@ -133,3 +133,20 @@ def test_a_run_where_nothing_trains_is_silent() -> None:
 def test_without_a_measured_train_the_file_decides() -> None:
     subject = description(part([frozen()], carrier=Carrier.MODULE, trainable=2))
     assert len(run_hits(RULE, subject=subject)) == 1
+
+
+def test_each_source_has_its_own_words() -> None:
+    (saved,) = module_hits(frozen())
+    assert (
+        saved.message
+        == "weight and bias are frozen, but it is in training mode: every forward pass moves its statistics"
+    )
+    (live,) = live_hits(frozen(), frozen())
+    assert "but model.train() puts it in training mode:" in live.message
+
+
+def test_a_run_of_the_whole_file_names_the_part_that_it_saw() -> None:
+    subject = description(part([frozen()], name="model", carrier=Carrier.MODULE, trainable=2))
+    seen = Trained(part=part([frozen()], name="net", carrier=Carrier.MODULE, trainable=2))
+    (hit,) = run_hits(RULE, seen, subject=subject, part="")
+    assert hit.part == "net"

@@ -75,3 +75,9 @@ def test_the_page_is_what_torch_does() -> None:
         model.train(mode)
         assert model(torch.tensor([[6.0], [8.0]]))[0].item() == pytest.approx(-1.0, abs=1e-4)
         assert model(torch.tensor([[6.0], [4.0]]))[0].item() == pytest.approx(1.0, abs=1e-4)
+
+
+def test_every_norm_over_the_batch_counts_and_pickled_modules_alone_show_it() -> None:
+    (hit,) = module_hits(adapted(kind=NormKind.SYNC_BATCH))
+    assert hit.settles is True and hit.undecided == ""
+    assert not hits(RULE, part([adapted()], carrier=Carrier.SCRIPT, trainable=0, frozen=20))

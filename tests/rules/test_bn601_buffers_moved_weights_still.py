@@ -141,3 +141,72 @@ def test_the_pages_arithmetic() -> None:
     assert seen[1] == pytest.approx((1.62, 3.24))
     assert seen[49] == pytest.approx((0.0103, 0.0206), rel=1e-2)
     assert abs((2 - 1.62) / 2 - 0.19) < 1e-9
+
+
+EPSILON = "an epsilon"
+
+
+@pytest.mark.parametrize(
+    ("constant", "named"),
+    [(1e-2, True), (0.95e-2, True), (1.05e-2, False), (1e-8, True), (1.05e-8, True), (0.95e-8, False), (-1e-5, True)],
+)
+def test_an_epsilon_lies_between_a_hundredth_and_a_hundred_millionth(constant: float, named: bool) -> None:
+    # Not equal to it in float16, of which it would be a copy.
+    var = np.full(8, 1.001e-3 if constant < 0 else 0.0 if constant > 1e-3 else 2.0**-60)
+    (hit,) = run(part([trained(var=var + constant)]), part([trained(var=var)]))
+    assert (EPSILON in hit.message) is named
+
+
+@pytest.mark.parametrize(("apart", "named"), [(0.0095, True), (0.0105, False)])
+def test_it_is_the_same_within_a_hundredth_in_every_channel(apart: float, named: bool) -> None:
+    signs = np.array([1, -1] * 4)
+    (hit,) = run(part([trained(var=1e-4 * (1 + apart * signs))]), part([trained(var=np.zeros(8))]))
+    assert (EPSILON in hit.message) is named
+
+
+@pytest.mark.parametrize(
+    ("constant", "var", "named"),
+    [
+        # 8 float32 steps of a variance of 1 are 9.5e-7
+        (9.0e-7, [1.0] * 8, False),
+        (2.0**-20 * (1 + 2.0**-15), [1.0] * 8, False),
+        (1.0e-6, [1.0] * 8, True),
+        (3.0e-6, [4.0] * 8, False),
+        (1.0e-6, [0.5] * 4 + [2.0] * 4, True),
+        (1.0e-6, [0.5] * 3 + [2.0] * 5, False),
+    ],
+)
+def test_in_half_of_the_channels_it_is_more_than_the_last_bits(constant: float, var: list[float], named: bool) -> None:
+    before = np.array(var) * (1 + 2.0**-15)  # no float16, of which it would be a copy
+    (hit,) = run(part([trained(var=before + constant)]), part([trained(var=before)]))
+    assert (EPSILON in hit.message) is named
+
+
+@pytest.mark.parametrize(("channels", "named"), [(1, False), (2, True)])
+def test_of_one_channel_nobody_knows_whether_it_is_the_same_in_all(channels: int, named: bool) -> None:
+    var = np.full(channels, 0.5001)
+    subject, baseline = (part([trained(channels=channels, var=each)]) for each in (var + 1e-4, var))
+    (hit,) = run(subject, baseline)
+    assert (EPSILON in hit.message) is named
+
+
+def test_where_the_means_moved_too_it_is_no_epsilon() -> None:
+    layer = trained()
+    (hit,) = run(part([trained(mean=layer.mean * 2, var=layer.var + 1e-3)]), part([layer]))
+    assert EPSILON not in hit.message
+
+
+def test_half_a_swap_is_none() -> None:
+    layer = trained()
+    one_alike = np.array(layer.mean)
+    one_alike[0] = layer.var[0]
+    for moved in ({"mean": layer.var}, {"var": abs(layer.mean)}, {"mean": one_alike}):
+        (hit,) = run(part([trained(**moved)]), part([layer]))
+        assert "changed places" not in hit.message
+
+
+@pytest.mark.parametrize("counter", [1000, None])
+def test_without_another_count_no_forward_strayed(counter: int | None) -> None:
+    moved = {"mean": trained().mean * 1.5, "counter": counter}
+    (hit,) = run(part([trained(**moved)]), part([trained(counter=counter)]))
+    assert "stray" not in hit.message and hit.confidence is Confidence.HIGH

@@ -58,3 +58,34 @@ def test_the_pages_arithmetic() -> None:
     grown = np.array([1.2, 2.4, 3.6])  # 1, 2, 3 before: mean 2
     assert (grown.mean() - 2.0) / 1.0 == pytest.approx(0.4)
     assert grown.std() / np.std([1, 2, 3]) == pytest.approx(1.2)
+
+
+def test_one_layer_far_away_makes_it_no_documented_behaviour() -> None:
+    average = part([trained("bn1", **scaled(1.02)), trained("bn2", **scaled(1.2))], name="state_dict_ema")
+    found = run(average, part([trained("bn1"), trained("bn2")]))
+    assert [(hit.layer, hit.severity) for hit in found] == [("bn1", None), ("bn2", None)]
+    assert all(hit.advice.startswith("measure statistics") for hit in found)
+    (near,) = run(part([trained(**scaled(1.02))], name="state_dict_ema"), part([trained()]))
+    assert near.advice.startswith("nothing to do")
+
+
+@pytest.mark.parametrize(("limit", "severity"), [(0.5, Severity.NOTE), (0.499, None)])
+def test_a_distance_exactly_at_the_limit_is_near(limit: float, severity: Severity | None) -> None:
+    ones, zeros = np.ones(8), np.zeros(8)
+    average = part([trained(gamma=ones * 1.5, beta=zeros)], name="state_dict_ema")
+    (hit,) = run(average, part([trained(gamma=ones, beta=zeros)]), limits={"affine_difference": limit})
+    assert (hit.severity, hit.value) == (severity, 0.5)
+
+
+def test_a_distance_that_is_no_number_is_far() -> None:
+    broken = trained().gamma.copy()
+    broken[0] = np.nan
+    (hit,) = run(part([trained(gamma=broken)], name="state_dict_ema"), part([trained()]))
+    assert hit.severity is None
+
+
+def test_the_channels_that_moved_most_come_first() -> None:
+    gamma = trained().gamma.copy()
+    gamma[5] *= 2
+    (hit,) = run(part([trained(gamma=gamma)]), part([trained()]))
+    assert hit.channels[0] == 5

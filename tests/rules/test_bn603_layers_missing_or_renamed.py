@@ -5,10 +5,12 @@ from functools import partial
 import numpy as np
 import pytest
 from builders import part
-from compared import compared_hits, trained
+from compared import compared_hits, comparison, trained
 
-from bnaudit.comparison import Fold, FoldCause, Folds
+from bnaudit.comparison import Fold, FoldCause, Folds, Matching, Pair, PairedBy, Rename
 from bnaudit.description import Carrier, Evidence, NormKind, NormLayer
+from bnaudit.plugins import load
+from bnaudit.records import replace
 from bnaudit.results import Confidence, Severity
 
 run = partial(compared_hits, "bn603_layers_missing_or_renamed")
@@ -151,3 +153,38 @@ def test_a_layer_without_tensors_is_neither_missing_nor_added() -> None:
 def test_hostile_names_cannot_write_to_the_terminal() -> None:
     (hit,) = run(part(layers("\x1b[2J\n.")), part(layers()))
     assert hit.message.isprintable() and "x1b" in hit.message
+
+
+def test_a_baseline_without_norms_is_one_finding_too() -> None:
+    (hit,) = run(part(layers()), part([]))
+    assert hit.message == "no norm layer in common: none in the baseline, 4 here"
+
+
+def test_code_on_either_side_is_not_loaded_by_name() -> None:
+    (hit,) = run(part(layers("backbone.")), part(layers(), carrier=Carrier.PROGRAM))
+    assert hit.severity is Severity.NOTE and hit.advice.startswith("nothing to do")
+    (hit,) = run(part(layers("backbone.")), part(layers()))
+    assert hit.severity is None and hit.advice.startswith("rename the keys")
+
+
+def test_one_layer_with_another_name_is_told_as_one() -> None:
+    (hit,) = run(part([trained("pq")]), part([trained("bn1")]))
+    assert hit.message.startswith("1 layer has other names than in the baseline")
+
+
+def test_what_no_rule_renames_says_so() -> None:
+    rule = load("bnaudit.rules", "bn603_layers_missing_or_renamed")
+    pairs = tuple(
+        Pair(subject=trained(one), baseline=trained(other), by=PairedBy.VALUES) for one, other in ("ab", "cd")
+    )
+    compared = comparison(part([]), part([]))
+    (hit,) = rule._renamed(replace(compared, matching=Matching(pairs=pairs)))
+    assert hit.value == "no common rule"
+    assert hit.message == "2 layers have other names than in the baseline, by no common rule"
+
+
+@pytest.mark.parametrize(("count", "ends"), [(4, "`b3` → `c3`"), (5, "`b3` → `c3`, …")])
+def test_four_renamings_are_written_out(count: int, ends: str) -> None:
+    rule = load("bnaudit.rules", "bn603_layers_missing_or_renamed")
+    renames = tuple(Rename(old=f"b{at}", new=f"c{at}", layers=1) for at in range(count))
+    assert rule._said(renames).startswith("; the same after `b0` → `c0`, ") and rule._said(renames).endswith(ends)

@@ -143,3 +143,63 @@ def test_statistics_that_one_of_the_two_lacks_are_told_also_where_it_says_that_i
 def test_a_layer_of_which_nothing_is_stored_says_nothing_of_statistics() -> None:
     nothing = {"mean": None, "var": None, "gamma": None, "beta": None, "counter": None, "declared_channels": 8}
     assert not against(nothing, {})
+
+
+def test_affine_that_only_the_configuration_tells_is_told() -> None:
+    without = {"gamma": None, "beta": None}
+    (hit,) = against({"affine": True, **without}, {"affine": False, **without})
+    assert hit.message == "affine on, in the baseline off"
+    assert not against({"affine": True}, {"affine": False, **without}), "its values are compared"
+
+
+def test_channels_are_named_where_epsilon_differs() -> None:
+    (hit,) = against({"eps": 1e-3}, {"eps": 1e-5})
+    assert len(hit.channels) == 8
+    (hit,) = against({"momentum": 0.01, "mean": np.ones(8)}, {"momentum": 0.1})
+    assert hit.channels == ()
+
+
+def test_two_graphs_that_both_train_are_not_apart() -> None:
+    (hit,) = against({"graph_training": True, "momentum": 0.2}, {"graph_training": True, "momentum": 0.1})
+    assert hit.severity is Severity.NOTE and hit.advice.startswith("nothing to do")
+
+
+def test_a_baseline_whose_graph_trains_matters_as_much() -> None:
+    (hit,) = against({"training": False}, {"graph_training": True})
+    assert hit.message == "saved in eval mode, the baseline in training mode"
+    assert hit.severity is None and hit.advice.startswith("export again")
+
+
+@pytest.mark.parametrize(
+    ("subject", "baseline"),
+    [
+        ({"tracks_statistics": False}, {"tracks_statistics": True}),
+        ({"mean": None, "var": None, "eps": 1e-3}, {"mean": None, "var": None, "eps": 1e-5}),
+        ({}, {"mean": None, "var": None}),
+    ],
+)
+def test_only_a_model_that_lacks_statistics_is_to_be_saved_whole(subject: Any, baseline: Any) -> None:
+    (hit,) = against(subject, baseline)
+    assert hit.advice.startswith("set what the baseline has")
+
+
+def test_every_field_has_its_own_words() -> None:
+    (hit,) = against({"eps": 1e-3, "mean": None, "var": None}, {"eps": 1e-5})
+    assert sorted(hit.message.split("; ")) == [
+        "epsilon 0.001, in the baseline 1e-05",
+        "mean and variance are in the baseline alone",
+    ]
+    (hit,) = against({"eps": 1e-3, "momentum": 0.01}, {"eps": 1e-5, "momentum": 0.1})
+    assert hit.message.endswith("; momentum 0.01, in the baseline 0.1") and hit.message.count("(gain") == 1
+
+
+@pytest.mark.parametrize("changes", [{"gamma": np.zeros(8), "beta": np.zeros(8)}])
+def test_gains_of_zero_do_not_change(changes: Any) -> None:
+    (hit,) = against({"eps": 1e-3, **changes}, {"eps": 1e-5, **changes})
+    assert hit.message == "epsilon 0.001, in the baseline 1e-05"
+
+
+@pytest.mark.parametrize("moved", [{"gamma": np.full(8, 3.0)}, {"mean": np.full(8, 3.0), "var": np.full(8, 9.0)}])
+def test_where_more_than_epsilon_changed_its_effect_is_not_told(moved: Any) -> None:
+    (hit,) = against({"eps": 1e-3, **moved}, {"eps": 1e-5})
+    assert hit.message == "epsilon 0.001, in the baseline 1e-05"
