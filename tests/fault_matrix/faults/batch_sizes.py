@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from fault_matrix.faults.places import BEYOND_ROUNDING, Share, Symptom, always, classifiers, layers, put_behind
+from fault_matrix.faults.places import BEYOND_ROUNDING, Share, Symptom, always, classifiers, put_behind, without_draws
 from fault_matrix.values import Facet, Fault, Inputs, Planting, Scope
 from run_time.more_nets import OneIsSpecial
 from run_time.symptoms import one, rows
@@ -78,7 +78,7 @@ def _fault(
     def plant(planting: Planting) -> None:
         put_behind(planting, lambda shape: module(), shows)
 
-    fields = {"needs": _RUNS, "targets": layers, "whole": True, **more}
+    fields = {"needs": _RUNS, "targets": without_draws, "whole": True, **more}
     return Fault(name, rule, plant, severity, Question.NEIGHBOURS, Scope.ONE, measured=True, **fields)
 
 

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
+from fault_matrix.architectures.stochastic import AlwaysDropout
 from fault_matrix.carriers import CARRIERS
-from fault_matrix.values import Inputs, Planting, Scope
-from run_time.symptoms import history, swap
+from fault_matrix.values import Inputs, NoEffectError, Planting, Scope
+from run_time.symptoms import ANCHORS, SIZE, apart, base, history, swap
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.instancenorm import _InstanceNorm
 
 _CALLED = (_ConvNd, nn.Linear, _BatchNorm, nn.LayerNorm, nn.GroupNorm)
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
@@ -68,9 +70,23 @@ def without_padding(net: nn.Module) -> list[str]:
     return [] if any(isinstance(module, nn.Conv1d) for module in net.modules()) else layers(net)
 
 
+def scaled_with_inputs(net: nn.Module) -> list[str]:
+    """Those of nets in which larger companions stay larger.
+
+    Where each sample is normalized by itself, it is chance whether an anchor or a companion sets a batch-wide range.
+    """
+    kinds = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, _InstanceNorm)
+    return [] if any(isinstance(module, kinds) for module in net.modules()) else layers(net)
+
+
+def without_draws(net: nn.Module) -> list[str]:
+    """Those of nets that draw nothing: for another batch size other numbers are drawn, and sizes are not compared."""
+    return [] if any(isinstance(module, AlwaysDropout) for module in net.modules()) else layers(net)
+
+
 def classifiers(net: nn.Module) -> list[str]:
     """The last of them."""
-    return layers(net)[-1:]
+    return without_draws(net)[-1:]
 
 
 Symptom = Callable[[nn.Module, Inputs], bool]
@@ -96,7 +112,7 @@ def put_behind(planting: Planting, make: Callable[[torch.Size], nn.Module], show
                 planting.net, planting.layers = damaged, (name,)
                 break
         else:
-            raise ValueError("nowhere in this net has the fault an effect")
+            raise NoEffectError("nowhere in this net has the fault an effect")
     planting.located = tuple(f"{name}.fault" for name in planting.layers)
 
 
@@ -147,8 +163,18 @@ def always(net: nn.Module, inputs: Inputs) -> bool:
 
 
 def moves_anchors(net: nn.Module, inputs: Inputs) -> bool:
-    """Whether other companions move the first output."""
-    return swap("live", net, inputs) > 1e-6
+    """Whether other companions, or the same × 100, move the first output."""
+    return swap("live", net, inputs) > 1e-6 or _with_larger_companions(net, inputs) > 1e-6
+
+
+def _with_larger_companions(net: nn.Module, inputs: Inputs) -> float:
+    larger = tuple(value.clone() for value in base(inputs))
+    companions = [row for row in range(SIZE) if row not in ANCHORS]
+    for value in larger:
+        if value.is_floating_point():
+            value[companions] *= 100
+    outputs = (run(copy.deepcopy(net), each)[0][list(ANCHORS)].float() for each in (base(inputs), larger))
+    return apart(*(each.numpy() for each in outputs))
 
 
 def differs_in_a_row(net: nn.Module, inputs: Inputs) -> bool:

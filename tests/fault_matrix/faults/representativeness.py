@@ -138,12 +138,14 @@ def trained_with(batch_size: int) -> Callable[[Planting], None]:
 
 
 def _received(planting: Planting, name: str) -> list[torch.Tensor]:
-    """Its inputs of one forward, one per call."""
+    """Its inputs of one forward with the norms in training mode, one per call."""
     seen: list[torch.Tensor] = []
-    hook = planting.net.get_submodule(name).register_forward_pre_hook(lambda module, given: seen.append(given[0]))
+    trained = copy.deepcopy(planting.net).train()
+    for module in trained.modules():
+        module.training = module.training and hasattr(module, "running_mean")
+    trained.get_submodule(name).register_forward_pre_hook(lambda module, given: seen.append(given[0]))
     with torch.no_grad():
-        planting.net(*planting.inputs)
-    hook.remove()
+        trained(*planting.inputs)
     return seen
 
 
