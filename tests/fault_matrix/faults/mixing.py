@@ -13,6 +13,7 @@ from fault_matrix.faults.places import (
     layers,
     moves_anchors,
     put_behind,
+    scaled_with_inputs,
     without_padding,
 )
 from fault_matrix.values import Facet, Fault, Planting, Scope
@@ -113,6 +114,9 @@ _MIXERS: tuple[tuple[str, Callable[[], nn.Module], float], ...] = (
 )
 
 
+_RANGES = (LargestOfBatch, RangeOfBatch, RoundedInRangeOfBatch)
+
+
 def _fault(
     name: str,
     module: Callable[[], nn.Module],
@@ -137,7 +141,10 @@ def _fault(
 
 
 FAULTS = [
-    *(_fault(name, module, share, Severity.ERROR) for name, module, share in _MIXERS),
+    *(
+        _fault(name, module, share, Severity.ERROR, targets=scaled_with_inputs if module in _RANGES else layers)
+        for name, module, share in _MIXERS
+    ),
     _fault("centred by the batch", Centred, STRONG, Severity.ERROR, Scope.ALL),
     _fault("centred by each sample's own mean", CentredBySample, STRONG, None, targets=without_padding),
     _fault("softmax over the features", AttendsToItself, STRONG, None, targets=without_padding),
