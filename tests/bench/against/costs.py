@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-SECONDS = 120.0
+SECONDS = 60.0
 """A process that runs longer is ended, and its line says so."""
 GIBIBYTES = 16.0
 """The same for memory."""
@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
     """Peak resident memory, pages of mapped files included, of the largest of it and its children."""
     code: int
     stopped: str
-    """"over 120 s", "over 16 GiB", or ""."""
+    """"over 60 s", "over 16 GiB", or ""."""
     text: str
     """What it wrote."""
     complaint: str

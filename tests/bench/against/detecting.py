@@ -16,6 +16,8 @@ from bench.against.tools import Tool
 
 HEALTHY = "healthy"
 WORKERS = 2
+SECONDS = 180.0
+"""What is not timed may take as long as a busy machine needs."""
 
 
 def detect(tools: Sequence[Tool], subjects: Path, environment: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -41,12 +43,12 @@ def _row(
         "verdict": Verdict.FAILED.value if healthy is None else "",
         "problems": sorted(healthy or frozenset())[:20],
     }
-    print(f"{tool.name:<42} {' '.join(cell['verdict'] for cell in cells.values())}", flush=True)
+    print(f"{tool.name:<42} {' | '.join(cell['verdict'] for cell in cells.values())}", flush=True)
     return {"tool": tool.name, "form": tool.fixtures, "cells": cells, "healthy": control}
 
 
 def _problems(tool: Tool, subjects: Path, name: str, environment: Mapping[str, str]) -> frozenset[str] | None:
     inputs = subjects / ("inputs.pt" if tool.form == "module" else "inputs.npz")
     log = RAW / "outputs" / f"{re.sub(r'[^a-z0-9.]+', '_', f'{tool.name}.{tool.fixtures}.{name}'.lower())}.txt"
-    done = run(tool.argv(subjects / f"{name}.{tool.fixtures}", inputs), environment, log)
+    done = run(tool.argv(subjects / f"{name}.{tool.fixtures}", inputs), environment, log, SECONDS)
     return None if done.stopped else tool.read(done.text, done.code)
