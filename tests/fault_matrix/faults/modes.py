@@ -139,6 +139,10 @@ def switched_after_tracing(planting: Planting) -> None:
 
 _FLAGS = frozenset({Facet.FLAGS})
 
+_TRACED = frozenset({"traced"})
+_SEEN = ("BN301", "BN302", "BN303", "BN306", "BN401", "BN402", "BN403", "BN404")
+"""What a run shows of a graph that trains: it mixes samples, drops, moves statistics, fails for a batch of one."""
+
 FAULTS = [
     Fault(
         "saved in training mode",
@@ -262,6 +266,26 @@ FAULTS = [
             only=frozenset({"traced", "scripted"}),
         )
         for scope in (Scope.ALL, Scope.ONE)
+    ),
+    *(
+        Fault(
+            f"{name}, and run",
+            rule,
+            plant,
+            severity,
+            Question.EVAL_MODE,
+            Scope.ALL,
+            targets=norms_with_modes,
+            measured=True,
+            severity_in={"scripted": Severity.ERROR},
+            also=_SEEN,
+            only=only,
+        )
+        for name, rule, plant, severity, only in (
+            ("saved in training mode", "BN201", in_training_mode, Severity.WARNING, SAVED),
+            ("all norms in training form", "BN202", left_in_training_mode, Severity.ERROR, FIXING),
+            ("traced in training mode, then eval()", "BN203", switched_after_tracing, Severity.ERROR, _TRACED),
+        )
     ),
     Fault(
         "one module in training mode, others in eval mode",
