@@ -31,7 +31,7 @@ from fault_matrix.cells import all_cells
 from fault_matrix.draws import DRAWS, Drawn
 from fault_matrix.judging import judged
 from fault_matrix.table import as_json, failures, printed
-from fault_matrix.values import Cell, Outcome
+from fault_matrix.values import Cell, Expectation, Outcome
 
 import bnaudit
 
@@ -84,6 +84,11 @@ def main() -> int:
     cells = [cell for cell in all_cells(options.density) if not options.only or _fits(cell, options.only)]
     print(f"{len(cells):,} cells in {options.jobs} processes", file=sys.stderr, flush=True)
     outcomes = list(_progress(_outcomes(cells, options.jobs), len(cells)))
+    planted = [outcome for outcome in outcomes if outcome.expected is not Expectation.NOWHERE]
+    if len(planted) < len(outcomes):
+        count = len(outcomes) - len(planted)
+        print(f"{count:,} cells left out: run by itself, the net shows nothing of the fault", file=sys.stderr)
+    outcomes = planted
     draws = _draws(options.only) if options.density >= 1 else []
     seconds = time.monotonic() - begin
     print(printed(outcomes, draws, seconds))

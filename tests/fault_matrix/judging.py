@@ -22,6 +22,7 @@ from fault_matrix.values import (
     Expectation,
     Facet,
     Fault,
+    NoEffectError,
     Outcome,
     Planting,
     Scope,
@@ -87,8 +88,11 @@ def judged(cell: Cell) -> Outcome:
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder:
         planted = planting(cell, fault)
-        if fault is not None:
-            fault.plant(planted)
+        try:
+            if fault is not None:
+                fault.plant(planted)
+        except NoEffectError:
+            return Outcome(cell, Expectation.NOWHERE, fault.rule if fault else "", right=True)
         subject = planted.carrier.write(planted, Path(folder))
         expected = _expected(fault, planted, subject)
         begin = time.perf_counter()

@@ -170,6 +170,10 @@ def _moved(norm: Any) -> bool:
     return norm.weight is not None and bool(norm.bias.abs().max() > 0) and float(norm.weight.std()) > 0
 
 
+class NoEffectError(ValueError):
+    """Running the damaged net directly shows nothing of the fault, wherever it is planted."""
+
+
 class Fault(NamedTuple):
     """One way to break a healthy net, and what an audit must say of it."""
 
@@ -226,6 +230,8 @@ class Expectation(str, Enum):
     """The carrier cannot show it: nothing aloud, and the question not passed."""
     GONE = "gone"
     """The carrier cannot hold it, so that what was written is healthy: nothing aloud."""
+    NOWHERE = "nowhere"
+    """It has no effect in this net, wherever it is planted: no cell of the matrix."""
 
 
 class Cell(NamedTuple):

@@ -22,7 +22,7 @@ from fault_matrix.faults.places import (
     replace,
     without_padding,
 )
-from fault_matrix.values import OF_IMAGES, Facet, Fault, Planting, Scope, tracked
+from fault_matrix.values import OF_IMAGES, Facet, Fault, NoEffectError, Planting, Scope, tracked
 from torch import nn
 
 from bnaudit.results import Question, Severity
@@ -174,7 +174,7 @@ def becoming(one: type[nn.Module], two: type[nn.Module], shows: Symptom = always
             if shows(copy.deepcopy(damaged), planting.inputs):
                 planting.net, planting.layers = damaged, (name,)
                 return
-        raise ValueError("nowhere in this net has the fault an effect")
+        raise NoEffectError("nowhere in this net has the fault an effect")
 
     return plant
 

@@ -103,6 +103,8 @@ def put_behind(planting: Planting, make: Callable[[torch.Size], nn.Module], show
     if planting.scope is Scope.ALL:
         planting.layers = tuple(name for name in planting.layers if name in shapes)
         planting.net = _with(planting.net, planting.layers, shapes, make)
+        if not shows(copy.deepcopy(planting.net), planting.inputs):
+            raise NoEffectError("behind all layers together the fault has no effect in this net")
     else:
         names = [name for name in layers(planting.net) if name in shapes]
         start = names.index(planting.layers[0]) if planting.layers[0] in names else 0
