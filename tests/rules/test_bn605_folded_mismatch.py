@@ -114,3 +114,85 @@ def test_the_page_computes_rightly() -> None:
     assert (2 / other) ** 2 - 0.0001 == pytest.approx(0.001)
     assert pytest.approx(1.3e-10, rel=0.05) == 2 * 6e-8 * 0.0011
     assert 0.1 - 3 * gain == pytest.approx(-571.98, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("cause", "begins"),
+    [
+        (FoldCause.EPSILON, "fold again with the epsilon"),
+        (FoldCause.OLDER_STATISTICS, "fold again, after the statistics are final"),
+        (FoldCause.PADDING, "keep the norm, or pad"),
+        (FoldCause.OTHER_WEIGHTS, "compare with the checkpoint"),
+        (FoldCause.HALF_PRECISION, "nothing to do where half precision is meant"),
+        (FoldCause.GAMMA_IGNORED, "fold again from the model in eval mode"),
+    ],
+)
+def test_the_advice_is_by_cause(cause: FoldCause, begins: str) -> None:
+    (hit,) = hits(fold(cause))
+    assert hit.advice.startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("gain", "shift", "change"), [(0.2, 0.1, 0.2), (0.1, 0.2, 0.2), (0.0, 0.2, 0.2), (0.2, 0.0, 0.2), (0.2, None, 0.2)]
+)
+def test_the_larger_residual_counts(gain: float, shift: float | None, change: float) -> None:
+    (hit,) = hits(fold(FoldCause.UNKNOWN, gain, shift_residual=shift))
+    assert hit.value == change
+
+
+def test_a_change_exactly_at_the_limit_is_small() -> None:
+    assert hits(fold(FoldCause.EPSILON, 1e-3)) == []
+    (hit,) = hits(fold(FoldCause.UNKNOWN, 1e-3))
+    assert hit.severity is Severity.NOTE
+
+
+@pytest.mark.parametrize("cause", [FoldCause.EPSILON, FoldCause.UNKNOWN])
+def test_what_could_not_be_compared_is_not_small(cause: FoldCause) -> None:
+    (hit,) = hits(fold(cause, None, shift_residual=1e-5))
+    assert (hit.severity, hit.value, hit.limit) == (None, cause.value, None)
+
+
+def test_a_limit_of_rounding_that_is_not_known_is_not_told() -> None:
+    (hit,) = hits(fold(FoldCause.UNKNOWN, limit=None))
+    assert (hit.value, hit.limit) == (0.2, None)
+
+
+def solved(*epsilons: float, error: float | None = 2e-8) -> list[Fold]:
+    return [fold(FoldCause.EQUAL, 1e-8, layer=f"bn{i}", eps=eps, eps_error=error) for i, eps in enumerate(epsilons)]
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "odd"),
+    [
+        ((1e-5, 1e-3, 1e-5), [1e-3]),
+        ((1e-5, 1e-3), []),
+        ((0.0, 1e-5, 1e-3), [0.0, 1e-3]),
+        ((0.0, 0.0, 0.0), []),
+        # three times both errors, 4e-8, is 1.2e-7
+        ((1e-5, 1e-5, 1e-5 + 1.15e-7), []),
+        ((1e-5, 1e-5, 1e-5 + 1.25e-7), [1e-5 + 1.25e-7]),
+    ],
+)
+def test_of_three_solved_epsilons_one_can_be_odd(epsilons: tuple[float, ...], odd: list[float]) -> None:
+    assert [hit.value for hit in hits(*solved(*epsilons))] == odd
+
+
+def test_exactly_three_errors_apart_is_not_apart() -> None:
+    assert hits(*solved(0.25, 0.25, 0.625, error=0.0625)) == []
+    assert len(hits(*solved(0.25, 0.25, 0.626, error=0.0625))) == 1
+
+
+def test_errors_that_are_not_known_are_none() -> None:
+    assert [hit.value for hit in hits(*solved(1e-5, 1e-5, 1e-3, error=None))] == [1e-3]
+
+
+def test_only_folds_that_fit_and_were_solved_are_held_against_each_other() -> None:
+    unsolved = fold(FoldCause.EQUAL, 1e-8, layer="d", eps=None, eps_error=None)
+    assert hits(*solved(1e-5, 1e-5, 1e-5), unsolved) == []
+    (hit,) = hits(*solved(1e-5, 1e-5, 1e-5), fold(FoldCause.EPSILON, eps=1e-3, eps_error=2e-8))
+    assert hit.severity is None
+
+
+def test_one_that_was_not_found_stands_alone() -> None:
+    (hit,) = hits(unfound=("bn1",))
+    assert hit.message == "no layer of the subject holds the fold of bn1: not compared"

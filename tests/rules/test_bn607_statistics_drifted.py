@@ -58,3 +58,31 @@ def test_the_pages_arithmetic() -> None:
     (hit,) = run(part([subject]), part([trained(mean=(1.0, 2.0), var=(4.0, 9.0), **two)]))
     assert hit.value == pytest.approx(np.sqrt((0.5**2 + 1) / 2), rel=1e-3)
     assert "mean by 0.791 sd, variance by a factor of 1.5" in hit.message
+
+
+INITIAL = {"mean": np.zeros(8), "var": np.ones(8)}
+
+
+def test_each_reading_has_its_advice_and_the_channels_that_moved_most() -> None:
+    built = trained(**INITIAL, gamma=np.ones(8), beta=np.zeros(8))
+    broken = np.linspace(-1, 1, 8)
+    broken[2] = np.nan
+    for subject, begins in (
+        (built, "load the weights with strict=True"),
+        (trained(seed=1, mean=broken), "take a checkpoint from before"),
+        (trained(seed=1), "nothing to do where it was trained"),
+    ):
+        (hit,) = run(part([subject]), part([trained()]))
+        assert hit.advice.startswith(begins) and hit.channels
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {**INITIAL, "gamma": np.full(8, 1.5), "beta": np.full(8, 0.5)},
+        {"mean": np.full(8, 0.5), "gamma": np.ones(8), "beta": np.zeros(8)},
+    ],
+)
+def test_a_layer_of_which_one_half_was_trained_was_loaded(changes: dict[str, np.ndarray]) -> None:
+    (hit,) = run(part([trained(**changes)]), part([trained()]))
+    assert hit.severity is None and "initial" not in hit.message
