@@ -79,7 +79,7 @@ class Encoder(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embed = nn.Linear(36, _WIDTH)
-        layer = nn.TransformerEncoderLayer(_WIDTH, _HEADS, 32, dropout=0.1, batch_first=True)
+        layer = nn.TransformerEncoderLayer(_WIDTH, _HEADS, 32, 0.1, batch_first=True, norm_first=True)
         self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
         self.head = nn.Linear(_WIDTH, 10)
 
