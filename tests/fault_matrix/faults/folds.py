@@ -66,7 +66,8 @@ def _behind(net: nn.Module) -> dict[str, str]:
     """Convolution → the norm right behind it by name: `conv1` and `bn1`, `0` and `1`."""
     norms = set(with_trained_affines(net))
     names = [name for name, _ in net.named_modules()]
-    return {one: other for one, other in pairwise(names) if _is_plain(net.get_submodule(one)) and other in norms}
+    pairs = ((one, other) for one, other in pairwise(names) if _is_plain(net.get_submodule(one)) and other in norms)
+    return {one: other for one, other in pairs if one.rpartition(".")[0] == other.rpartition(".")[0]}
 
 
 def _is_plain(module: nn.Module) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 import torch
+from fault_matrix.faults.configuration import that_train
 from fault_matrix.faults.places import replace
-from fault_matrix.values import Facet, Fault, Planting, Scope, tracked
+from fault_matrix.values import Facet, Fault, Planting, Scope
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -32,8 +33,8 @@ class Block(nn.Module):
 
 
 def with_affine(net: nn.Module) -> list[str]:
-    """Norms that track statistics and have a weight."""
-    return [name for name in tracked(net) if net.get_submodule(name).weight is not None]
+    """Norms with statistics and a weight that train() puts into training mode: some backbones keep theirs in eval."""
+    return [name for name in that_train(net) if net.get_submodule(name).weight is not None]
 
 
 def beside_others(net: nn.Module) -> list[str]:
