@@ -142,7 +142,7 @@ def _flips(run: ComparedRun) -> str:
 def _confidence(run: ComparedRun, worst: OutputPair) -> Confidence:
     """Made inputs show that it differs, and not how much on real ones; a few labels may be ties."""
     shift = worst.shift
-    whole = worst.floor == 0.0 and shift.decisions > 0 and "int" in shift.dtype
+    whole = worst.floor == 0.0 and "int" in shift.dtype
     if run.synthetic or (whole and shift.flips < _FEW * shift.decisions):
         return Confidence.MEDIUM
     return Confidence.HIGH

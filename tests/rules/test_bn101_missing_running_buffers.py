@@ -330,3 +330,10 @@ def test_a_copy_of_parameters_is_worth_a_note_at_zero() -> None:
     shadow = [bare("bn1", Evidence.AFFINE, None)]
     hit = only(run(part([batch_norm("bn1")], "model"), part(shadow, "ema.shadow")))
     assert (hit.limit, hit.value, hit.confidence) == (0, 1, Confidence.HIGH)
+
+
+def test_one_layer_named_like_batch_norm_among_others_named_alike_is_enough() -> None:
+    complete = [batch_norm("stem.1"), batch_norm("head.bn1")]
+    alike = bare("stem.4", Evidence.AFFINE, None)
+    hit = only(run(part([*complete, alike, bare("head.bn2", Evidence.AFFINE, None)])))
+    assert hit.value == 2 and "named like batch norm, and nothing else says so" in hit.message

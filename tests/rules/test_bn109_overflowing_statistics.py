@@ -210,10 +210,16 @@ def test_of_two_live_variances_neither_is_the_usual_one() -> None:
 
 @pytest.mark.parametrize(("eps", "found"), [(0.99e-6, 1), (1e-6, 0), (2e-6, 0)])
 def test_a_vanishing_variance_matters_below_the_small_epsilon_alone(eps: float, found: int) -> None:
-    layer = batch_norm(var=(1e-4, 1, 1), mean=(0, 0, 0), gamma=(1, 1, 1), eps=eps)
+    layer = batch_norm(var=(1e-4, 1, 2), mean=(0, 0, 0), gamma=(1, 1, 1), eps=eps)
     assert len(run(part([layer]), limits={"smallest_half": 1e-3})) == found
 
 
 def test_sixteen_channels_are_shown() -> None:
     (hit,) = run(part([batch_norm(mean=[0] * 20, var=[70000.0 + i for i in range(20)], gamma=None, beta=None)]))
     assert hit.channels == tuple(range(19, 3, -1))
+
+
+def test_of_vanishing_variances_the_smallest_is_the_worst() -> None:
+    layer = batch_norm(var=(5e-8, 2e-8, 3e-8), mean=(0, 0, 0), gamma=(1, 1, 1), eps=1e-12)
+    (hit,) = run(part([layer]))
+    assert (hit.value, hit.channels) == (2e-8, (1, 2, 0))

@@ -173,3 +173,53 @@ def test_the_arithmetic_of_its_page() -> None:
     one, other = 0.01 / math.sqrt(0.0001 + 0.00001), 0.01 / math.sqrt(0.0001 + 0.001)
     assert f"{one:.3f} {other:.3f} {one - other:.3f} {FLOOR:.1e}" == "0.953 0.302 0.652 7.3e-06"
     assert all(number in RULE.doc for number in ("= 0.953", "= 0.302", "is 0.652", "= 7.3e-6"))
+
+
+@pytest.mark.parametrize("setting", ["eps", "momentum", "track_running_stats", "affine", "class", "training"])
+def test_every_setting_of_a_norm_computes(setting: str) -> None:
+    changed = ("steps (3 → 0)", f"bn1.{setting} (a → b)")
+    (hit,) = hits(trip=RoundTrip(changed=changed, outputs=(output(NOISE),)))
+    assert hit.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("flips", "dtype", "floor", "confidence"),
+    [
+        (9, "int64", 0.0, Confidence.MEDIUM),
+        (10, "int64", 0.0, Confidence.HIGH),
+        (9, "int64", 0.5, Confidence.HIGH),
+        (9, "float32", 0.0, Confidence.HIGH),
+    ],
+)
+def test_less_than_a_hundredth_of_labels_may_be_ties(
+    flips: int, dtype: str, floor: float, confidence: Confidence
+) -> None:
+    shift = Shift(exact=False, difference=1.0, scale=9.0, dtype=dtype, flips=flips, decisions=1000)
+    (hit,) = hits(ran(output(shift, floor)))
+    assert hit.confidence is confidence
+
+
+def test_a_layer_behind_the_place_where_they_part_is_not_blamed() -> None:
+    (hit,) = hits(ran(output(), parts_at="the input of the first layer"))
+    assert hit.layer is None and hit.advice.startswith("compare what stands at the place")
+
+
+def test_a_floor_that_is_no_number_is_no_limit() -> None:
+    (hit,) = hits(ran(output(floor=math.nan)))
+    assert (hit.value, hit.limit) == (0.652, None)
+
+
+@pytest.mark.parametrize(
+    ("subject", "baseline", "named"),
+    [("logits", "other", "output logits:"), ("", "logits", "output logits:"), ("", "", "another output:")],
+)
+def test_an_output_has_the_name_that_one_of_the_two_has(subject: str, baseline: str, named: str) -> None:
+    pair = OutputPair(subject=subject, baseline=baseline, shift=LARGE, floor=FLOOR)
+    (hit,) = hits(ran(pair))
+    assert named in hit.message
+
+
+@pytest.mark.parametrize(("count", "ends"), [(6, "a4, a5 came back"), (7, "a4, a5 and 1 more came back")])
+def test_six_things_that_came_back_otherwise_are_named(count: int, ends: str) -> None:
+    (hit,) = hits(trip=RoundTrip(changed=tuple(f"a{n}" for n in range(count)), outputs=()))
+    assert ends in hit.message
