@@ -97,7 +97,7 @@ def _resnet50_norms(folder: Path, seed: int) -> Path:
 
 def onnx_graph(folder: Path, megabytes: int) -> list[Path]:
     """60 convolutions with batch norms, weights embedded."""
-    path = folder / f"conv_{megabytes}mb.onnx"
+    path = folder / f"graph_{megabytes}mb.onnx"
     if path.exists():
         return [path]
     import numpy as np
@@ -106,10 +106,10 @@ def onnx_graph(folder: Path, megabytes: int) -> list[Path]:
 
     rng = np.random.default_rng(0)
     channels = 128
-    width = max(int((megabytes * 1e6 / 4 / 60 / channels / channels) ** 0.5), 1)
+    height = max(int(megabytes * 1e6 / 4 / 60 / channels / channels), 1)
     nodes, weights, last = [], [], "x"
     for number in range(60):
-        shape = (channels, channels, width, width)
+        shape = (channels, channels, height, 1)
         weights.append(numpy_helper.from_array(rng.random(shape, dtype=np.float32), f"c{number}.weight"))
         for name in ("weight", "bias", "running_mean", "running_var"):
             values = rng.random(channels, dtype=np.float32) + 0.5
