@@ -40,6 +40,7 @@ or a norm that keeps no statistics (GroupNorm).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from bnaudit.gap_limits import ReuseLimits, populations_differ
@@ -77,7 +78,8 @@ def reused_norm_layer(case: Case) -> Iterator[Hit]:
 
 
 def _hit(found: ReusedNorm, limits: ReuseLimits, apart: bool) -> Hit:
-    by_mean = found.mean_difference > limits.mean_difference or found.variance_ratio <= limits.variance_ratio
+    factor = max(found.variance_ratio, 1 / found.variance_ratio) if found.variance_ratio > 0 else math.inf
+    by_mean = found.mean_difference > limits.mean_difference or factor <= limits.variance_ratio
     inputs = ", on synthetic inputs" if found.synthetic else ""
     return Hit(
         message=f"it runs {found.calls} times per forward, on inputs whose means differ by "

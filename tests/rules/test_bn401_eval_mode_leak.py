@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 from builders import batch_norm, description, part
-from measured import EXACT, eval_dropout, eval_norm, neighbours, run_hits, state_in_eval, swap
+from measured import EXACT, eval_dropout, eval_norm, neighbours, place, run_hits, state_in_eval, swap
 
 from bnaudit.description import Carrier, HiddenModule, ModeDependent, NormKind
+from bnaudit.measurement import EvalDropout
 from bnaudit.results import Confidence, Outcome, Severity
+from bnaudit.session import RandomCall
 
 RULE = "bn401_eval_mode_leak"
 
@@ -139,3 +141,39 @@ def test_the_page_is_what_torch_does() -> None:
     assert net(torch.tensor([[6.0], [8.0]]))[0].item() == pytest.approx(-1.0, abs=1e-4)
     assert net.mean.item() == pytest.approx(0.7)
     assert net(torch.tensor([[6.0], [4.0]]))[0].item() == pytest.approx(1.0, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", [NormKind.INSTANCE, NormKind.GROUP, NormKind.LAYER, NormKind.RMS])
+def test_every_norm_of_one_sample_leaves_nothing_open(kind: NormKind) -> None:
+    subject = description(part([batch_norm("bn1", kind=kind)], carrier=Carrier.MODULE))
+    assert not run_hits(RULE, eval_norm(mixes=None), subject=subject)
+
+
+def test_a_norm_that_is_known_to_mix_nothing_leaves_nothing_open() -> None:
+    assert not run_hits(RULE, eval_norm(mixes=False))
+
+
+def test_moving_statistics_of_one_call_decide_for_its_module_and_for_no_other() -> None:
+    moving = state_in_eval("bn1.running_mean", layer="bn1")
+    assert not run_hits(RULE, eval_norm("bn1", "bn1", None), eval_norm("bn1", None, None), moving)
+    (hit,) = run_hits(RULE, eval_norm("head", None, None), state_in_eval("head.kept"))
+    assert hit.layer == "head" and hit.undecided
+
+
+def test_one_call_that_updates_is_enough_to_say_so() -> None:
+    (hit,) = run_hits(RULE, eval_norm(updates=True), eval_norm(updates=False))
+    assert "replaces its running statistics" in hit.message
+
+
+def test_random_slopes_are_not_called_dropping() -> None:
+    (drop,) = run_hits(RULE, eval_dropout())
+    assert drop.message.startswith("after eval() it still drops at random")
+    slopes = RandomCall(place=place("act", "RReLU", "aten.rrelu_with_noise"), is_dropout=True, probability=None)
+    (hit,) = run_hits(RULE, EvalDropout(call=slopes, calls=1))
+    assert hit.message.startswith("after eval() it still draws its slopes at random")
+
+
+def test_a_dropout_that_eval_does_not_reach_is_to_be_registered() -> None:
+    call = RandomCall(place=place("drops[0]", "Dropout", "aten.bernoulli_", hidden=True), is_dropout=True)
+    (hit,) = run_hits(RULE, EvalDropout(call=call, calls=1))
+    assert hit.advice.startswith("register it")

@@ -8,7 +8,7 @@ from builders import description, part
 from measured import run_hits, state_in_eval
 
 from bnaudit.description import Carrier, HiddenModule
-from bnaudit.results import Severity
+from bnaudit.results import Confidence, Severity
 
 RULE = "bn402_state_changes_in_eval"
 
@@ -94,3 +94,31 @@ def test_the_page_is_what_torch_does() -> None:
     norm.scale.data.fill_(3.0)
     norm(torch.tensor([1.0, 3.0, 5.0]))
     assert norm.scale.item() == pytest.approx(0.5)
+
+
+def test_an_attribute_is_not_stored_whatever_else_is_said_of_it() -> None:
+    assert not run_hits(RULE, state_in_eval("kv.cache", kind="attribute", persistent=True))
+
+
+def test_one_observer_in_a_module_makes_it_one() -> None:
+    (hit,) = run_hits(RULE, state_in_eval("act.min_val", is_observer=True), state_in_eval("act.other"))
+    assert hit.message.startswith("an observer still learns") and "disable_observer" in hit.advice
+
+
+def test_what_was_not_tried_twice_is_of_medium_confidence() -> None:
+    (hit,) = run_hits(RULE, state_in_eval("norm.scale", depends_on_data=None))
+    assert hit.confidence is Confidence.MEDIUM
+
+
+def test_counters_alone_count() -> None:
+    counters = [state_in_eval("bn1.num_batches_tracked", depends_on_data=False)]
+    (counted,) = run_hits(RULE, *counters)
+    assert counted.advice.startswith("write it in training mode only")
+    (cached,) = run_hits(RULE, *counters, state_in_eval("bn1.table", depends_on_data=False))
+    assert "as a cache has" in cached.message and cached.advice.startswith("nothing to do")
+
+
+@pytest.mark.parametrize(("count", "named"), [(3, "n.0, n.1, n.2, by"), (4, "n.0, n.1, n.2 and 1 more, by")])
+def test_three_names_are_shown(count: int, named: str) -> None:
+    (hit,) = run_hits(RULE, *(state_in_eval(f"n.{at}") for at in range(count)))
+    assert named in hit.message

@@ -118,3 +118,51 @@ def test_a_limit_of_the_users_own_needs_no_guilty_layer() -> None:
 def test_what_may_be_chance_leaves_the_users_limit_undecided(fields: dict[str, Any], why: str) -> None:
     (hit,) = run_hits(RULE, gap(**{"systematic": 0.6, **fields}), limits=STRICT)
     assert (hit.severity, hit.undecided) == (Severity.NOTE, why)
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (("a", "b", "c"), "(the statistics of a, b, c are off)"),
+        (("a", "b", "c", "d"), "(the statistics of a, b, c, … are off)"),
+        (("",), "(the statistics of the model itself are off)"),
+    ],
+)
+def test_three_layers_are_named(names: tuple[str, ...], shown: str) -> None:
+    (hit,) = run_hits(RULE, gap(), *(statistics(name, mean_shift=1.0) for name in names))
+    assert hit.message.endswith(shown)
+
+
+@pytest.mark.parametrize(("samples", "found"), [(15, 1), (16, 0), (17, 0)])
+def test_a_layer_that_only_looks_off_leaves_it_open_below_sixteen_samples_alone(samples: int, found: int) -> None:
+    looks_off = statistics("bn1", ratio=4.0, samples=15)
+    hits = run_hits(RULE, gap(samples=samples), looks_off)
+    assert [bool(hit.undecided) for hit in hits] == [True] * found
+
+
+def test_where_companions_explain_the_gap_few_samples_leave_nothing_open() -> None:
+    assert not run_hits(RULE, gap(samples=15, systematic=0.1), statistics("bn1", ratio=4.0, samples=15))
+
+
+def test_the_advice_is_by_what_is_known() -> None:
+    (made,) = run_hits(RULE, gap(synthetic=True), GUILTY)
+    (real,) = run_hits(RULE, gap(), GUILTY)
+    assert "--inputs" in made.advice and real.advice.startswith("mend the statistics")
+    (allowed,) = run_hits(RULE, gap(), limits=STRICT)
+    (guilty,) = run_hits(RULE, gap(), GUILTY, limits=STRICT)
+    assert allowed.advice != guilty.advice == real.advice
+
+
+def test_flipped_decisions_make_a_gap_above_the_users_limit_an_error() -> None:
+    flipping = gap(anchors=64, decisions=64, flips=6, companion_flips=2, samples=64)
+    (hit,) = run_hits(RULE, flipping, limits=STRICT)
+    assert hit.severity is Severity.ERROR
+    (hit,) = run_hits(RULE, gap(samples=64), limits=STRICT)
+    assert hit.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(("anchors", "decisions"), [(64, 32), (32, 64)])
+def test_sixty_four_anchors_have_to_decide(anchors: int, decisions: int) -> None:
+    found = gap(anchors=anchors, decisions=decisions, flips=20, samples=64)
+    (hit,) = run_hits(RULE, found, GUILTY)
+    assert hit.severity is Severity.WARNING

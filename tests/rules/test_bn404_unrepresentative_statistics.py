@@ -120,3 +120,21 @@ def test_the_page_is_arithmetic() -> None:
     assert abs(np.log(1 / 4)) == pytest.approx(1.386, abs=5e-4)
     (hit,) = run_hits(RULE, statistics(mean_shift=1.2, mean_error=0.1, ratio=1 / 4))
     assert "mean off by 1.2 stored sd (standard error 0.1), variance off by a factor 0.25" in hit.message
+
+
+def test_synthetic_inputs_say_nothing_of_the_inputs_distribution() -> None:
+    (hit,) = run_hits(RULE, statistics("bn0", 0, mean_shift=3.0, synthetic=True), statistics("bn1", 1, synthetic=True))
+    assert "input distribution" not in hit.message
+
+
+@pytest.mark.parametrize(
+    ("fields", "value", "limit"),
+    [
+        ({"mean_shift": 1.0, "samples": 7}, 1.0, 0.5),
+        ({"ratio": 4.0, "samples": 7}, 4.0, 2.0),
+        ({"mean_shift": 1.0, "ratio": 4.0, "samples": 7}, 1.0, 0.5),
+    ],
+)
+def test_what_looks_off_is_told_with_its_own_number(fields: dict[str, float], value: float, limit: float) -> None:
+    (hit,) = run_hits(RULE, statistics(**fields))
+    assert (hit.value, hit.limit, hit.channels) == (value, limit, (3, 1)) and hit.undecided

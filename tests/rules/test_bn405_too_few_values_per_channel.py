@@ -70,3 +70,19 @@ def test_the_page_numbers_are_those_of_drawn_batches(count: int, var: float, mea
     if draws is not None:
         assert draws.var(axis=1, ddof=1).std() == pytest.approx(var, rel=0.03)
         assert draws.mean(axis=1).std() == pytest.approx(mean, rel=0.03)
+
+
+def test_a_call_that_nothing_says_will_train_hides_no_other() -> None:
+    (hit,) = run_hits(RULE, norm_size("bn1", batch=2), norm_size("bn1", batch=4, trains=True))
+    assert hit.value == 4
+
+
+def test_a_layer_of_the_model_that_is_not_frozen_is_found() -> None:
+    subject = description(part([batch_norm("bn1")], carrier=Carrier.MODULE))
+    (hit,) = run_hits(RULE, norm_size("bn1", per_sample=4, values=12, trains=True), subject=subject)
+    assert hit.message == "it trains on 12 values per channel: 3 samples of 4 each"
+
+
+def test_two_values_are_no_error() -> None:
+    (hit,) = run_hits(RULE, norm_size(batch=2, trains=True))
+    assert hit.severity is Severity.WARNING

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 from builders import batch_norm, description, part
-from measured import norm_size, run_hits
+from measured import norm_size, place, run_hits
 
 from bnaudit.description import Carrier, NormKind
+from bnaudit.records import replace
 
 RULE = "bn406_constant_output_norm"
 
@@ -51,3 +52,16 @@ def test_the_page_is_what_torch_does() -> None:
     grouped, layered = torch.nn.GroupNorm(1, 4)(inputs), torch.nn.LayerNorm(4)(inputs)
     assert torch.allclose(grouped, layered, atol=1e-6)
     assert grouped.std() > 0.5
+
+
+@pytest.mark.parametrize("kind", [NormKind.GROUP, NormKind.LAYER])
+def test_other_norms_keep_nothing(kind: NormKind) -> None:
+    subject = description(part([batch_norm("gn", kind=kind)], carrier=Carrier.MODULE))
+    (hit,) = run_hits(RULE, single(), subject=subject)
+    assert hit.message == "one value per statistic: its output does not depend on its input (BatchNorm1d)"
+
+
+def test_where_nothing_is_known_of_the_place_nothing_is_told() -> None:
+    bare = replace(single(), place=place("gn", ""))  # type: ignore[type-var]
+    (hit,) = run_hits(RULE, bare)
+    assert hit.message == "one value per statistic: its output does not depend on its input"

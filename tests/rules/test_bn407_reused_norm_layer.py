@@ -86,3 +86,20 @@ def test_the_page_is_what_torch_does() -> None:
     assert norm.running_mean.item() == pytest.approx(2.1, abs=0.05)
     assert norm.running_var.item() == pytest.approx(1.0)
     assert norm.eval()(torch.zeros(1, 1)).item() == pytest.approx(-2.0, abs=0.15)
+
+
+@pytest.mark.parametrize(
+    ("difference", "ratio", "value", "limit"),
+    [
+        (0.1, 1 / 3, 0.333, 2.0),
+        (0.1, 0.0, 0.0, 2.0),
+        (0.5, 3.0, 3.0, 2.0),
+        (0.6, 3.0, 0.6, 0.5),
+        (0.1, 2.0, 0.1, 0.5),
+        (0.1, 0.5, 0.1, 0.5),
+        (0.1, 1.1, 0.1, 0.5),
+    ],
+)
+def test_the_number_is_of_what_is_beyond_its_limit(difference: float, ratio: float, value: float, limit: float) -> None:
+    (hit,) = run_hits(RULE, reused(mean_difference=difference, variance_ratio=ratio))
+    assert (hit.value, hit.limit) == (value, limit)
