@@ -84,12 +84,20 @@ def samples() -> str:
     return "\n".join(rows) + "\n"
 
 
+def bench() -> str:
+    """Of the figures that `make bench` wrote: no figure is measured here."""
+    from bench.against import rendering
+
+    return rendering.markdown(json.loads((ROOT / "tests" / "bench" / "rivals.json").read_text(encoding="utf-8")))
+
+
 SECTIONS = {
     "example": example,
     "comparison": comparison,
     "triage-log": triage_of_a_log,
     "rules": rules,
     "samples": samples,
+    "bench": bench,
 }
 
 

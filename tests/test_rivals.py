@@ -166,8 +166,9 @@ def test_the_section_says_where_another_is_better_and_what_is_not_known() -> Non
 
 def test_what_is_too_short_for_two_digits_says_so() -> None:
     quick = result()
-    quick["speed"][1] |= {"seconds": 0.0004, "seconds_ratio": 0.002, "runs": 1}
-    assert "| .pt: loop | **below 0.01 s once (below ×0.01)** |" in rendering.markdown(quick)
+    quick["speed"][1] |= {"seconds": 0.0004, "seconds_ratio": 0.002, "runs": 1, "in_page_cache": 999}
+    expected = "| .pt: loop | **below 0.01 s once (below ×0.01)** | 30 MiB | 100 % |"
+    assert expected in rendering.markdown(quick)
 
 
 def test_a_missed_defect_or_a_false_alarm_of_ours_fails_the_run() -> None:

@@ -109,9 +109,13 @@ def _share(line: Mapping[str, Any]) -> str:
     if not line or line["trouble"]:
         return ""
     cached = line.get("in_page_cache")
-    text = "not known" if cached is None else f"{100 * cached / line['size']:.2g} %"
+    text = "not known" if cached is None else _percent(cached / line["size"])
     own = line.get("reported_bytes")
-    return text if own is None else f"{text}, by its own count {100 * own / line['size']:.2g} %"
+    return text if own is None else f"{text}, by its own count {_percent(own / line['size'])}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 0.995 else "100 %"
 
 
 def _modules(lines: Sequence[Mapping[str, Any]]) -> str:
