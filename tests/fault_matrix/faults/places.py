@@ -93,13 +93,13 @@ Symptom = Callable[[nn.Module, Inputs], bool]
 """What running a damaged net directly shows, without a word of bnaudit: whether the fault reaches its outputs."""
 
 
-def put_behind(planting: Planting, make: Callable[[torch.Size], nn.Module], shows: Symptom) -> None:
+def put_behind(planting: Planting, make: Callable[[torch.Size], nn.Module], shows: Symptom, once: bool = False) -> None:
     """A module made for answers of this shape, behind the chosen layers; `located` are the modules put there.
 
     Where it has no effect behind one chosen layer (its gain is 0, or what follows normalizes the effect away), the
-    next is taken where it has.
+    next is taken where it has. `once`: not behind layers that run several times per forward.
     """
-    shapes = _shapes(planting.net, planting.inputs)
+    shapes = _shapes(planting.net, planting.inputs, once)
     if planting.scope is Scope.ALL:
         planting.layers = tuple(name for name in planting.layers if name in shapes)
         planting.net = _with(planting.net, planting.layers, shapes, make)
@@ -142,18 +142,27 @@ def _put(holder: nn.Module, child: str, new: nn.Module) -> None:
     holder._modules[child] = new
 
 
-def _shapes(net: nn.Module, inputs: Inputs) -> dict[str, torch.Size]:
-    """The shape of every layer's answer, where that has all samples in front: an expert has those sent to it."""
+def _shapes(net: nn.Module, inputs: Inputs, once: bool) -> dict[str, torch.Size]:
+    """The shape of every layer's answer, where that has all samples in front: an expert has those sent to it.
+
+    `once`: of those alone that run once per forward.
+    """
     shapes: dict[str, torch.Size] = {}
-    handles = [net.get_submodule(name).register_forward_hook(_noting(shapes, name)) for name in layers(net)]
+    counts: dict[str, int] = {}
+    handles = [net.get_submodule(name).register_forward_hook(_noting(shapes, counts, name)) for name in layers(net)]
     run(net, inputs)
     for handle in handles:
         handle.remove()
-    return {name: shape for name, shape in shapes.items() if shape[0] and shape[0] % len(inputs[0]) == 0}
+    return {
+        name: shape
+        for name, shape in shapes.items()
+        if (counts[name] == 1 or not once) and shape[0] and shape[0] % len(inputs[0]) == 0
+    }
 
 
-def _noting(shapes: dict[str, torch.Size], name: str) -> Callable[..., None]:
+def _noting(shapes: dict[str, torch.Size], counts: dict[str, int], name: str) -> Callable[..., None]:
     def hook(module: nn.Module, given: Any, answer: torch.Tensor) -> None:
+        counts[name] = counts.get(name, 0) + 1
         shapes[name] = answer.shape
 
     return hook

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 from collections.abc import Callable
 from functools import partial
@@ -10,8 +11,8 @@ from typing import Any
 
 import torch
 from fault_matrix.carriers import CARRIERS
-from fault_matrix.faults.places import always, layers, put_behind, replace
-from fault_matrix.values import OF_IMAGES, Facet, Fault, Planting, Scope, tracked
+from fault_matrix.faults.places import always, layers, put_behind, replace, run, without_padding
+from fault_matrix.values import OF_IMAGES, Facet, Fault, NoEffectError, Planting, Scope, tracked
 from torch import nn
 
 from bnaudit.results import Question, Severity
@@ -40,6 +41,44 @@ def stale(sd: float, factor: float) -> Callable[[Planting], None]:
             shift_statistics(norm, sd, factor, planting.rng)
 
     return plant
+
+
+def stale_for_many(sd: float) -> Callable[[Planting], None]:
+    """Stale means, audited with more than 64 anchors, so that it is told how many decisions flip."""
+
+    def plant(planting: Planting) -> None:
+        stale(sd, 1.0)(planting)
+        versions = [tuple(value * scale for value in planting.inputs) for scale in (1.0, 0.99, 1.01, 0.98, 1.02)]
+        planting.inputs = tuple(torch.cat(values) for values in zip(*versions, strict=True))
+        planting.options.update(batch_size=160, anchors=80)
+        if _flipping(planting) < 0.2:
+            raise NoEffectError("the scores move without another of them becoming the largest")
+
+    return plant
+
+
+def _flipping(planting: Planting) -> float:
+    """The share of decisions that are others when the norms alone are in training mode."""
+    (evaluated,), (trained,) = (
+        run(planting.net, planting.inputs),
+        run(_norms_in_training(planting.net), planting.inputs),
+    )
+    return float((evaluated.argmax(1) != trained.argmax(1)).float().mean())
+
+
+def _norms_in_training(net: nn.Module) -> nn.Module:
+    trained = copy.deepcopy(net).train()
+    for module in trained.modules():
+        module.training = module.training and hasattr(module, "running_mean")
+    return trained
+
+
+def classifying(net: nn.Module) -> list[str]:
+    """Those of nets with one tensor in and the scores of several classes out."""
+    one_input = len(inspect.signature(net.forward).parameters) == 1
+    last = [net.get_submodule(name) for name in layers(net)][-1:]
+    decides = bool(last) and isinstance(last[0], nn.Linear) and last[0].out_features > 2
+    return learning(net) if one_input and decides else []
 
 
 def shift_statistics(norm: Any, sd: float, factor: float, rng: Any) -> None:
@@ -97,7 +136,7 @@ class Gated(nn.Module):
 
 def gated_by(norm: Callable[[int], nn.Module]) -> Callable[[Planting], None]:
     def plant(planting: Planting) -> None:
-        put_behind(planting, lambda shape: Gated(norm(shape[1])), always)
+        put_behind(planting, lambda shape: Gated(norm(shape[1])), always, once=True)
         planting.located = tuple(f"{name}.norm" for name in planting.located or ())
 
     return plant
@@ -126,7 +165,7 @@ def trained_with(batch_size: int) -> Callable[[Planting], None]:
     """A norm of single values, trained with batches of this size."""
 
     def plant(planting: Planting) -> None:
-        put_behind(planting, PooledNorm, always)
+        put_behind(planting, PooledNorm, always, once=True)
         planting.options["training_batch_size"] = batch_size
         planting.located = tuple(f"{name}.norm" for name in planting.located or ())
         for name in planting.located:
@@ -140,9 +179,7 @@ def trained_with(batch_size: int) -> Callable[[Planting], None]:
 def _received(planting: Planting, name: str) -> list[torch.Tensor]:
     """Its inputs of one forward with the norms in training mode, one per call."""
     seen: list[torch.Tensor] = []
-    trained = copy.deepcopy(planting.net).train()
-    for module in trained.modules():
-        module.training = module.training and hasattr(module, "running_mean")
+    trained = _norms_in_training(planting.net)
     trained.get_submodule(name).register_forward_pre_hook(lambda module, given: seen.append(given[0]))
     with torch.no_grad():
         trained(*planting.inputs)
@@ -183,24 +220,62 @@ FAULTS = [
     *_stale("variance a quarter", stale(0.0, 0.25), Severity.WARNING, *_BOTH),
     *_stale("variance 2.6 times too large", stale(0.0, 2.6), Severity.WARNING),
     *_stale("variance 1.5 times too large", stale(0.0, 1.5), None, *_BOTH, only=_UNFOLDED),
+    *_fault(
+        "BN403",
+        "decisions flip",
+        stale_for_many(3.0),
+        Severity.ERROR,
+        Scope.ALL,
+        needs=_STORED,
+        targets=classifying,
+        whole=True,
+        also=("BN404",),
+    ),
     *_reused("two populations 1 sd apart", reused(1.0, 1.0), Severity.WARNING, *_BOTH),
     *_reused("two populations, variance factor 4", reused(0.0, 4.0), Severity.WARNING, *_BOTH),
     *_reused("two populations 0.35 sd apart", reused(0.35, 1.0), None, *_BOTH),
     *_reused("two populations, variance factor 1.5", reused(0.0, 1.5), None, *_BOTH),
     *_fault(
-        "BN406", "one value per group", gated_by(_one_group_per_feature), Severity.ERROR, question=None, targets=layers
+        "BN406",
+        "one value per group",
+        gated_by(_one_group_per_feature),
+        Severity.ERROR,
+        question=None,
+        targets=without_padding,
     ),
     *_fault(
-        "BN406", "all features in one group", gated_by(partial(nn.GroupNorm, 1)), None, question=None, targets=layers
+        "BN406",
+        "all features in one group",
+        gated_by(partial(nn.GroupNorm, 1)),
+        None,
+        question=None,
+        targets=without_padding,
     ),
     *_fault(
-        "BN405", "one value per channel in training", trained_with(1), Severity.ERROR, question=None, targets=layers
+        "BN405",
+        "one value per channel in training",
+        trained_with(1),
+        Severity.ERROR,
+        question=None,
+        targets=without_padding,
     ),
     *_fault(
-        "BN405", "8 values per channel in training", trained_with(8), Severity.WARNING, question=None, targets=layers
+        "BN405",
+        "8 values per channel in training",
+        trained_with(8),
+        Severity.WARNING,
+        question=None,
+        targets=without_padding,
     ),
     *_fault(
-        "BN405", "15 values per channel in training", trained_with(15), Severity.WARNING, question=None, targets=layers
+        "BN405",
+        "15 values per channel in training",
+        trained_with(15),
+        Severity.WARNING,
+        question=None,
+        targets=without_padding,
     ),
-    *_fault("BN405", "16 values per channel in training", trained_with(16), None, question=None, targets=layers),
+    *_fault(
+        "BN405", "16 values per channel in training", trained_with(16), None, question=None, targets=without_padding
+    ),
 ]
