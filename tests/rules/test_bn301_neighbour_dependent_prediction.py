@@ -11,7 +11,7 @@ from measured import EXACT, LARGE, NOISE, mixing, place, run_hits, shift, swap
 
 from bnaudit.auditing import conclude
 from bnaudit.description import Carrier, Description, HiddenModule, NormKind
-from bnaudit.measurement import EvalDropout, Mixing, PoisonedBatch, Repeat
+from bnaudit.measurement import BatchSize, EvalDropout, Mixing, PoisonedBatch, Repeat
 from bnaudit.mixing_causes import usual_cause
 from bnaudit.results import Confidence, Hit, Severity
 from bnaudit.session import RandomCall
@@ -262,3 +262,77 @@ def test_samples_that_meet_along_a_guessed_axis_are_a_note_that_decides_nothing(
 def test_a_quantized_recurrent_layer_takes_its_range_from_the_batch() -> None:
     assert "ranges" in usual_cause(mixing("lstm", "LSTM", "aten.quantized_lstm")).advice
     assert "batch_first" in usual_cause(mixing("lstm", "LSTM", "aten.lstm")).advice
+
+
+def test_one_difference_beyond_a_higher_limit_is_enough() -> None:
+    assert len(run_hits(RULE, swap(mixing(), other=LARGE, scaled=NOISE), limits={"epsilons": 128.0})) == 1
+    assert not run_hits(RULE, swap(mixing(), other=NOISE, scaled=NOISE), limits={"epsilons": 128.0})
+
+
+def test_what_was_looked_for_and_not_found_is_advised_otherwise_than_what_was_not_looked_for() -> None:
+    (found_none,) = run_hits(RULE, swap(located=True))
+    (not_located,) = run_hits(RULE, swap(located=False))
+    assert found_none.advice.startswith("look for state outside of the graph")
+    assert not_located.advice.startswith("run it again with a larger budget")
+
+
+def test_that_a_batch_of_one_is_refused_is_told_of_norms_alone() -> None:
+    refused = BatchSize(one=None, raised="ValueError: Expected more than 1 value per channel when training")
+    norm, other = run_hits(RULE, swap(norm_mixing(), mixing("pool")), refused)
+    assert norm.message.endswith("; the model raises an error for a batch of one")
+    assert "batch of one" not in other.message
+
+
+def test_a_reshape_that_gathered_the_samples_is_where_to_look_and_one_that_mixes_is_its_own_place() -> None:
+    view = place("neck", "Neck", "aten.view", "net.py:8")
+    (hit,) = run_hits(RULE, swap(mixing("fc", "Net", "aten.mul", "net.py:9", gathered=view)))
+    assert hit.layer == "neck" and "reshape" in hit.advice
+    (hit,) = run_hits(RULE, swap(mixing("neck", "Neck", "aten.view", "net.py:8")))
+    assert hit.layer == "neck" and "reshape" in hit.advice
+
+
+def test_what_rearranged_the_samples_is_named_with_what_then_mixed_them() -> None:
+    view = place("neck", "Neck", "aten.view", "net.py:8")
+    (hit,) = run_hits(RULE, swap(mixing("fc", "Linear", "aten.addmm", "net.py:9", arranged=view)))
+    assert hit.message.endswith("(aten.view in Neck, net.py:8; aten.addmm in Linear, net.py:9)")
+
+
+def test_a_functional_norm_of_a_program_has_the_name_that_the_program_gives_it() -> None:
+    layers = [batch_norm("head.batch_norm", graph_training=True)]
+    program = description(part(layers, carrier=Carrier.PROGRAM))
+    call = mixing("head", "Head", "aten.native_batch_norm", is_norm=True)
+    (hit,) = run_hits(RULE, swap(call), subject=program)
+    assert hit.layer == "head.batch_norm"
+    (hit,) = run_hits(RULE, swap(mixing("head")), subject=program)
+    assert hit.layer == "head"
+
+
+def test_norms_of_one_scope_are_told_apart() -> None:
+    graph = description(part([], carrier=Carrier.GRAPH), part([], name="other", carrier=Carrier.STATE_DICT))
+    norms = [mixing(f"/middle/{name}", "BatchNormalization", "BatchNormalization", is_norm=True) for name in ("a", "b")]
+    assert [hit.layer for hit in run_hits(RULE, swap(*norms), subject=graph)] == ["/middle/a", "/middle/b"]
+    nodes = [mixing(f"/middle/{operator}", operator, operator) for operator in ("Sub", "Mul")]
+    assert [hit.layer for hit in run_hits(RULE, swap(*nodes), subject=graph)] == ["/middle/Sub"]
+
+
+def test_a_norm_is_told_though_an_operator_of_its_name_draws() -> None:
+    call = RandomCall(place=place("bn1", "BatchNorm2d", "aten.native_batch_norm"), is_dropout=True)
+    (hit,) = run_hits(RULE, swap(norm_mixing()), EvalDropout(call=call, calls=1))
+    assert hit.layer == "bn1"
+
+
+@pytest.mark.parametrize(
+    ("fields", "begins"),
+    [
+        ({"alone": NOISE}, "with other companions"),
+        ({"alone": LARGE}, "a prediction alone and with companions"),
+        ({"other": NOISE, "scaled": NOISE}, "with other companions"),
+        ({"other": NOISE, "scaled": LARGE}, "with its companions × 100"),
+        ({"other": LARGE, "scaled": LARGE}, "with other companions"),
+        ({"other": EXACT, "scaled": NOISE}, "with its companions × 100"),
+        ({"other": EXACT, "scaled": None}, "with other companions"),
+    ],
+)
+def test_the_difference_that_shows_the_leak_is_the_one_told(fields: dict[str, Any], begins: str) -> None:
+    (hit,) = run_hits(RULE, swap(mixing(), **fields))
+    assert hit.message.startswith(begins)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from builders import description, part
-from measured import EXACT, LARGE, NOISE, random_call, run_hits
+from measured import EXACT, LARGE, NOISE, random_call, run_hits, shift
 
 from bnaudit.description import Carrier, HiddenModule, ModeDependent
 from bnaudit.measurement import Repeat
@@ -71,3 +71,26 @@ def test_the_page_is_what_torch_does() -> None:
     first, second = net(torch.ones(8)), net(torch.ones(8))
     assert set(first.tolist()) == {0.0, 2.0}
     assert not torch.equal(first, second)
+
+
+def test_another_operator_that_draws_beside_a_dropout_of_the_code_is_told() -> None:
+    drop = ModeDependent(name="drop", kind="dropout", class_name="Dropout", probability=0.5, graph_training=True)
+    subject = description(part([], carrier=Carrier.SCRIPT, traced=True, mode_dependent=(drop,)))
+    both = repeat(random_call(""), random_call("", None, is_dropout=False))
+    assert len(run_hits(RULE, both, subject=subject)) == 1
+
+
+def test_a_functional_dropout_of_a_program_has_the_name_that_the_program_gives_it() -> None:
+    drop = ModeDependent(name="head.dropout_1", kind="dropout", class_name="", probability=0.5, graph_training=True)
+    subject = description(part([], carrier=Carrier.PROGRAM, mode_dependent=(drop,)))
+    (hit,) = run_hits(RULE, repeat(random_call("head")), subject=subject)
+    assert hit.layer == "head.dropout_1"
+    (hit,) = run_hits(RULE, repeat(random_call("head", None, is_dropout=False)), subject=subject)
+    assert hit.layer == "head"
+
+
+def test_the_number_is_of_the_repeat_from_the_restored_state() -> None:
+    (hit,) = run_hits(RULE, repeat(random_call(), in_a_row=shift(0.25)))
+    assert hit.value == 0.5
+    (hit,) = run_hits(RULE, repeat(random_call(), in_a_row=LARGE, restored=NOISE))
+    assert hit.value == 4e-7

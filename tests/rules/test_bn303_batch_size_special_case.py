@@ -104,3 +104,9 @@ def test_the_page_is_what_torch_does() -> None:
 
     assert Head()(torch.zeros(4, 8, 5, 5)).shape == (4, 8)
     assert Head()(torch.zeros(1, 8, 5, 5)).shape == (8,)
+
+
+@pytest.mark.parametrize("fields", [{"values": 1, "uses_batch": False}, {"values": 16, "uses_batch": True}])
+def test_a_norm_that_has_more_values_or_needs_none_does_not_explain_the_error(fields: dict[str, Any]) -> None:
+    norm = norm_size("norm", is_batch_norm=False, **fields)
+    assert len(run_hits(RULE, size(None, raised=TOO_FEW), norm)) == 1

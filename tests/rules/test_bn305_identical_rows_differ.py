@@ -55,3 +55,9 @@ def test_the_page_is_what_torch_does() -> None:
             return x + self.positions[: len(x)]
 
     assert Net()(torch.tensor([[5.0], [5.0]])).flatten().tolist() == [5.0, 6.0]
+
+
+@pytest.mark.parametrize(("epsilons", "found"), [(6350.0, 0), (6450.0, 1)])
+def test_a_hundred_times_the_noise_is_more_than_any_net_makes_of_rounding(epsilons: float, found: int) -> None:
+    apart = shift(1e-3, epsilons=epsilons)
+    assert len(run_hits(RULE, IdenticalRows(shift=apart, double=EXACT))) == found

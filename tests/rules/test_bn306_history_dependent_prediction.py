@@ -92,3 +92,20 @@ def test_the_page_is_what_torch_does() -> None:
     net = Average().eval()
     assert net(torch.tensor([10.0])).item() == pytest.approx(9.0)
     assert net(torch.tensor([10.0])).item() == pytest.approx(8.1)
+
+
+@pytest.mark.parametrize("kind", ["buffer", "parameter", "attribute"])
+def test_several_of_one_kind_are_called_so(kind: str) -> None:
+    (hit,) = run_hits(RULE, repeat(change("a.s", kind), change("a.t", kind)))
+    assert hit.message.endswith(f"the {kind}s a.s, a.t were carried over")
+
+
+def test_only_state_of_this_place_that_depends_on_data_is_told_by_another_rule() -> None:
+    noted = repeat(change("a.s"), in_a_row=NOISE)
+    assert len(run_hits(RULE, noted, state_in_eval("a.s", depends_on_data=False))) == 1
+    assert len(run_hits(RULE, noted, state_in_eval("b.s"))) == 1
+    assert not run_hits(RULE, noted, state_in_eval("a.other"))
+
+
+def test_without_a_repeat_from_the_restored_state_a_difference_may_be_chance() -> None:
+    assert not run_hits(RULE, repeat(change("s"), restored=None))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from measured import EXACT, LARGE, NOISE, run_hits, swap
@@ -12,8 +14,10 @@ from bnaudit.rules import load_rule
 RULE = "bn307_optimizer_changes_prediction"
 
 
-def production(found: Shift = LARGE, form: str = "onnxruntime's default optimizations") -> Production:
-    return Production(shift=found, form=form)
+def production(
+    found: Shift = LARGE, form: str = "onnxruntime's default optimizations", rounding: Shift | None = None
+) -> Production:
+    return Production(shift=found, form=form, rounding=rounding)
 
 
 def test_a_difference_beyond_rounding_is_found() -> None:
@@ -25,6 +29,21 @@ def test_a_difference_beyond_rounding_is_found() -> None:
 @pytest.mark.parametrize("found", [EXACT, NOISE])
 def test_another_order_of_sums_is_silent(found: Shift) -> None:
     assert not run_hits(RULE, production(found))
+
+
+@pytest.mark.parametrize(
+    ("rounding", "found"),
+    [(0.2, False), (0.125, False), (0.124, True), (0.0, True), (math.inf, True), (math.nan, True)],
+)
+def test_two_orders_of_sums_may_be_four_roundings_apart(rounding: float, found: bool) -> None:
+    """LARGE is 0.5; the rounding is that of the plain computation against float64."""
+    plain = Shift(exact=rounding == 0.0, difference=rounding, scale=2.0, epsilons=1e6, dtype="float32")
+    assert bool(run_hits(RULE, production(rounding=plain))) is found
+
+
+def test_another_shape_in_float64_is_no_rounding() -> None:
+    plain = Shift(exact=False, difference=0.5, scale=2.0, epsilons=1e6, shapes="[16] and [1]")
+    assert run_hits(RULE, production(rounding=plain))
 
 
 def test_a_random_model_draws_anew() -> None:
