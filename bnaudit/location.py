@@ -78,7 +78,8 @@ def _found_behind(
         experiment.remark(f"what mixes samples behind the first place was not looked for: {error}")
         return found, (first, second)
     known = {call.index for call in found}
-    behind = [call for call in mixing(one.operators, other.operators) if call.index not in known]
+    pinned = {each.index for each in other.pinned}
+    behind = [call for call in mixing(one.operators, other.operators, pinned) if call.index not in known]
     return sorted((*found, *behind), key=lambda call: call.index), (one, other)
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from bnaudit.records import replace
 from bnaudit.session import OperatorCall
 
 
-def mixing(first: Sequence[OperatorCall], second: Sequence[OperatorCall]) -> list[OperatorCall]:
+def mixing(
+    first: Sequence[OperatorCall], second: Sequence[OperatorCall], pinned: Collection[int] = ()
+) -> list[OperatorCall]:
     """The operators of `first` that all anchors' rows entered equal in both forwards, and not all left equal.
 
     As long as all rows were equal, also one that puts rows together from values without rows, such as slices of the
     batch; once they were not, none that was handed other values, which may bring what met before. Calls are aligned
     by position and operator. Where the forwards took different ways the comparison ends, since what follows cannot be
     told apart from other work on other data. What an operator was handed by others is left out where it was the same
-    in both.
+    in both. pinned: indices of operators behind which the rows were made equal.
     """
     found = []
     equal = True
@@ -23,7 +25,8 @@ def mixing(first: Sequence[OperatorCall], second: Sequence[OperatorCall]) -> lis
         handed = equal or one.others_in == other.others_in
         if (_meets(one, other) and handed) or (equal and _appears(one, other)):
             found.append(one if one.others_in != other.others_in else _by_itself(one))
-        equal = equal and one.rows_in == other.rows_in and one.rows_out == other.rows_out
+        same = one.rows_in == other.rows_in and one.rows_out == other.rows_out
+        equal = equal and (same or one.index in pinned)
     return found
 
 

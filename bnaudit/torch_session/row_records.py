@@ -56,6 +56,7 @@ class RowRecords:
         rows_out, others_out = self._prints_of(outputs)
         if (pin := self._pin.get(len(self.calls))) is not None and norm is None:
             self.pinned.extend(pinned(pin, [(each, self._layouts.of(each)) for each in outputs], self._prints))
+            self._prints.forget(outputs)  # below autograd no version is raised
         self.calls.append(
             OperatorCall(
                 index=len(self.calls),
