@@ -336,6 +336,8 @@ class Production(Measurement):
     """Of the outputs."""
     form: str
     """`onnxruntime's default optimizations`, `torch.compile`."""
+    rounding: Shift | None = None
+    """The plain computation against the same in float64, asked for where the shift is beyond noise."""
 
 
 class Loaded(Measurement):

@@ -30,6 +30,15 @@ def test_productions_form_is_compared_where_there_is_one() -> None:
     assert other.shift.difference == pytest.approx(0.5, rel=1e-3) and other.form == "torch.compile"
 
 
+def test_a_difference_in_productions_form_is_held_against_what_rounding_does() -> None:
+    (same,) = measured("production", production=0.0)
+    (other,) = measured("production", production=0.5)
+    (alone,) = measured("production", production=0.5, doubles=False)
+    assert same.rounding is None and alone.rounding is None
+    assert other.rounding is not None
+    assert 0.0 < other.rounding.difference < 1e-4
+
+
 def trained(**fields: Any) -> Any:
     layers = [batch_norm("bn", training=True, tracks_statistics=True, momentum=0.1, **fields)]
     return part(layers, carrier=Carrier.MODULE, trainable=2)
@@ -103,3 +112,26 @@ def test_outputs_are_cut_to_the_length_that_they_had() -> None:
         [[0, 1, 2], [5, 6, 7]],
         [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]],
     ], "what has another number of axes stays as it is, and what was not there before is left out"
+
+
+def test_a_difference_beyond_rounding_is_held_against_float64_where_that_can_be_run() -> None:
+    (near,) = measured("production", production=1e-7)
+    assert not near.shift.exact and near.rounding is None
+    (far,) = measured("production", production=0.5)
+    assert far.rounding is not None and far.rounding.difference < 1e-4
+    (short,) = measured("production", production=0.5, doubles=False)
+    assert short.rounding is None
+    (endless,) = measured("production", production=float("inf"))
+    assert endless.shift.difference == float("inf") and endless.rounding is None
+
+
+def test_a_model_that_draws_and_a_budget_that_is_spent_have_no_float64() -> None:
+    from bnaudit.probes.production import PROBE
+
+    (found,) = measured("production", Net(random=True), production=0.5)
+    assert found.rounding is None
+    run = experiment(production=0.5)
+    while run.extras_left:
+        run.extra("another", run.feed.base)
+    (found,) = PROBE.measure(run)
+    assert not found.shift.exact and found.rounding is None
