@@ -59,8 +59,8 @@ def main() -> int:
     built = [file.records[name, "state-dict"] for name in wanted]
     usable = [record for record in built[:SAMPLED_FROM] if "trained" in record.get("artifacts", {})]
     sample = choose(usable, options.sample, options.seed)
-    _do(file, [_sampled(file, name, carrier, options.seed) for carrier in CARRIERS for name in sample], options)
-    records = built + [file.records[name, carrier] for name in sample for carrier in CARRIERS]
+    _do(file, [_sampled(file, name, carrier, options.seed) for carrier in options.carriers for name in sample], options)
+    records = built + [file.records[name, carrier] for name in sample for carrier in options.carriers]
     totals = _print(records, time.monotonic() - start)
     _write(records, totals, options)
     return 1 if totals.failed else 0
@@ -71,6 +71,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", default="*", help="shell pattern of names: 'timm/resnet*'")
     parser.add_argument("--limit", type=int, help="so many of them, by chance")
     parser.add_argument("--sample", type=int, default=60, help="how many in every carrier (60)")
+    parser.add_argument("--carriers", nargs="+", choices=CARRIERS, default=CARRIERS, help="of the sample")
     parser.add_argument("--jobs", type=int, default=2, help="worker processes (2)")
     parser.add_argument("--largest", type=int, default=300, help="millions of parameters of the largest net (300)")
     parser.add_argument("--seed", type=int, default=0)
