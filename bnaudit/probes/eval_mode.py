@@ -95,7 +95,7 @@ def _answer(
         return Outcome.NOT_CHECKED, f"no norm operator was seen, though {len(unseen)} norm layers exist", ""
     if any(norm.mixes is None and not norm.by_configuration for norm in norms):
         return Outcome.INCONCLUSIVE, "a norm uses its input's statistics; whether samples mix was not shown", ""
-    if any(norm.by_configuration and norm.mixes is not False for norm in norms):
+    if any(norm.mixes is not False for norm in norms):
         return Outcome.PASSED, "the batch is used by configuration only, nothing drops", ""
     if not calls:
         return Outcome.PASSED, "no norm operator, nothing drops, no state learns", ""

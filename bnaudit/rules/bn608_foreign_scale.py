@@ -114,8 +114,6 @@ def _factor(pair: Pair, limits: Mapping[str, float]) -> float | None:
     if mean is None or base_mean is None or var is None or base_var is None:
         return None
     statistics = (mean, base_mean, var, base_var)
-    if len({values.shape for values in statistics}) > 1:
-        return None
     if mean.size < _FEWEST_CHANNELS:
         return None
     factor = _fitted(var, base_var)

@@ -14,7 +14,7 @@ import bnaudit
 from bnaudit.description import NormKind
 from bnaudit.location import Location, location
 from bnaudit.measurement import Answer, EvalDropout, EvalNorm, StateInEval
-from bnaudit.probes.eval_mode import PROBE
+from bnaudit.probes.eval_mode import PROBE, _answer
 from bnaudit.records import replace
 from bnaudit.results import Outcome, Question
 from bnaudit.session import Place, RandomCall, StateChange
@@ -191,3 +191,59 @@ def test_only_what_is_stored_with_the_model_is_state_that_learns(kind: str, pers
     change = StateChange(name="one.kept", kind=kind, persistent=persistent, owner="Net", digest=1)
     state, answer = seen(experiment(), changes=(change,))
     assert state.depends_on_data and answer.outcome is outcome
+
+
+def told(run: Any, *norms: EvalNorm, drops: int = 0, learning: int = 0) -> Answer:
+    """The answer where these were found, and so many dropouts and stored tensors that learn."""
+    dropouts = [
+        EvalDropout(call=RandomCall(place=Place(module=f"d{i}"), is_dropout=True), calls=1) for i in range(drops)
+    ]
+    changes = [StateChange(name=f"s{i}", kind="buffer", persistent=True, owner="", digest=i) for i in range(learning)]
+    states = [StateInEval(change=each, depends_on_data=True, layer=None, is_observer=False) for each in changes]
+    outcome, reason, _ = _answer(run, list(norms), dropouts, states)
+    return Answer(question=Question.EVAL_MODE, outcome=outcome, reason=reason)
+
+
+def norm(mixes: bool | None, by_configuration: bool = False) -> EvalNorm:
+    return EvalNorm(place=Place(), layer=None, mixes=mixes, by_configuration=by_configuration, updates=False)
+
+
+MIXES, OWN, OPEN = norm(True), norm(False), norm(None)
+
+
+@pytest.mark.parametrize(
+    ("norms", "drops", "learning", "reason"),
+    [
+        ((MIXES,), 0, 0, "1 norm uses the batch"),
+        ((MIXES, MIXES, OWN), 0, 0, "2 norms use the batch"),
+        ((), 1, 0, "1 dropout drops"),
+        ((), 2, 1, "2 dropouts drop, 1 stored tensor changed"),
+        ((MIXES,), 0, 2, "1 norm uses the batch, 2 stored tensors changed"),
+    ],
+)
+def test_a_failure_counts_what_was_found(norms: Any, drops: int, learning: int, reason: str) -> None:
+    answer = told(experiment(), *norms, drops=drops, learning=learning)
+    assert (answer.outcome, answer.reason) == (Outcome.FAILED, reason)
+
+
+BY_CONFIGURATION = "the batch is used by configuration only, nothing drops"
+NONE_MIXES = "2 norm calls, none mixes samples; nothing drops"
+
+
+@pytest.mark.parametrize(
+    ("norms", "outcome", "reason"),
+    [
+        ((norm(None, True),), Outcome.PASSED, BY_CONFIGURATION),
+        ((norm(True, True), OWN), Outcome.PASSED, BY_CONFIGURATION),
+        ((norm(False, True),), Outcome.PASSED, NONE_MIXES),
+        ((OWN,), Outcome.PASSED, NONE_MIXES),
+        (
+            (norm(True, True), OPEN),
+            Outcome.INCONCLUSIVE,
+            "a norm uses its input's statistics; whether samples mix was not shown",
+        ),
+    ],
+)
+def test_norms_that_use_the_batch_by_configuration_fail_nothing(norms: Any, outcome: Outcome, reason: str) -> None:
+    answer = told(experiment(), *norms)
+    assert (answer.outcome, answer.reason) == (outcome, reason)

@@ -12,7 +12,7 @@ from bnaudit.probes.neighbours import PROBE
 from bnaudit.records import replace
 from bnaudit.results import Outcome, Question
 from bnaudit.run_options import RunOptions
-from bnaudit.session import Mode
+from bnaudit.session import Mode, RunError
 from bnaudit.swap import Decision, swap_decision
 
 
@@ -190,3 +190,16 @@ def test_the_batch_axis_is_asked_for_where_no_output_has_one(
     run.axes, run.options = axes, replace(RunOptions(), axis=given)
     *_, answer = PROBE.measure(run)
     assert answer.needs == ("--batch-axis, if the samples stand along another one" if asks else "")
+
+
+def test_the_plan_makes_the_forward_with_nan_where_it_has_room_and_tells_when_it_is_refused() -> None:
+    run = experiment(Net(product_with_zero=True), norms=False)
+    assert poisoned(list(PROBE.measure(run))) and run.extra_forwards == 0
+    run = experiment(norms=False)
+
+    def refuse(*_: Any) -> None:
+        raise RunError("ValueError: not finite")
+
+    run.planned = refuse
+    assert not poisoned(list(PROBE.measure(run)))
+    assert run.remarks == ["a batch with NaN was refused: ValueError: not finite"]

@@ -210,3 +210,14 @@ def test_without_another_count_no_forward_strayed(counter: int | None) -> None:
     moved = {"mean": trained().mean * 1.5, "counter": counter}
     (hit,) = run(part([trained(**moved)]), part([trained(counter=counter)]))
     assert "stray" not in hit.message and hit.confidence is Confidence.HIGH
+
+
+def test_a_swap_is_of_both_and_of_every_channel() -> None:
+    mean, var = np.linspace(1, 2, 8), np.linspace(2.5, 4, 8)
+    first = np.arange(8) == 0
+    for moved in (
+        {"mean": mean, "var": mean},
+        {"mean": np.where(first, var, mean), "var": np.where(first, mean, var)},
+    ):
+        (hit,) = run(part([trained(**moved)]), part([trained(mean=mean, var=var)]))
+        assert "changed places" not in hit.message
