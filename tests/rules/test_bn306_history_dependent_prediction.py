@@ -109,3 +109,18 @@ def test_only_state_of_this_place_that_depends_on_data_is_told_by_another_rule()
 
 def test_without_a_repeat_from_the_restored_state_a_difference_may_be_chance() -> None:
     assert not run_hits(RULE, repeat(change("s"), restored=None))
+
+
+@pytest.mark.parametrize(
+    ("kind", "persistent", "noted"),
+    [
+        ("parameter", True, 0),
+        ("parameter", False, 0),
+        ("buffer", True, 0),
+        ("buffer", False, 1),
+        ("attribute", True, 1),
+    ],
+)
+def test_a_note_is_left_out_for_stored_state_alone(kind: str, persistent: bool, noted: int) -> None:
+    learning = state_in_eval("a.s", kind=kind, persistent=persistent)
+    assert len(run_hits(RULE, repeat(learning.change, in_a_row=NOISE), learning)) == noted
