@@ -79,7 +79,7 @@ DECLARED = {
     "BN304": (WARNING, Question.NEIGHBOURS, {"epsilons": 64.0}, ("padding",), ()),
     "BN305": (ERROR, Question.NEIGHBOURS, {"epsilons": 64.0}, ("repeats",), ()),
     "BN306": (ERROR, Question.EVAL_MODE, {"epsilons": 64.0}, ("repeats",), ("BN401",)),
-    "BN307": (WARNING, None, {"epsilons": 64.0}, ("production",), ()),
+    "BN307": (WARNING, None, {"epsilons": 64.0, "roundings": 4.0}, ("production",), ()),
     "BN401": (ERROR, Question.EVAL_MODE, {}, ("eval_mode",), ("BN202", "BN203")),
     "BN402": (ERROR, Question.EVAL_MODE, {}, ("eval_mode",), ("BN202", "BN203", "BN306", "BN401")),
     "BN403": (
