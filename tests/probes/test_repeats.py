@@ -52,6 +52,10 @@ def test_other_companions_go_first_only_where_they_leave_something_else_behind(n
     assert found.after_others is None or found.after_others.exact
 
 
+def test_statistics_of_a_norm_that_uses_the_batch_are_read_by_nobody() -> None:
+    assert repeat(Net(leaky=frozenset({"one"}), state="average")).after_others is None
+
+
 def test_equal_rows_are_compared_but_not_in_a_model_that_draws() -> None:
     (rows,) = [entry for entry in measured("repeats") if isinstance(entry, IdenticalRows)]
     assert rows.shift.exact and rows.double is None
