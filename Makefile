@@ -1,13 +1,14 @@
 # make demo    install into .venv, audit the sample models and gate some
 # make test    install what is needed and run all tests
 # make zoo     audit the architectures of torchvision and timm (an hour; OPTIONS="--limit 50" for less)
+# make mutation  break every condition and limit of the rules, one at a time: a test has to notice (15 minutes)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ZOO := .bench/zoo-venv
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
 
-.PHONY: demo test check faults bench samples new-rule format clean
+.PHONY: demo test check faults bench mutation samples new-rule format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/bnaudit inspect sample_models/ || test $$? -eq 1
@@ -38,7 +39,7 @@ zoo: $(ZOO)/.installed
 	PYTHONPATH=tests $(ZOO)/bin/python -m zoo $(OPTIONS)
 
 mutation: $(VENV)/.dev
-	cd tests && ../$(BIN)/python -m mutation.check
+	cd tests && ../$(BIN)/python -m mutation.check $(OPTIONS)
 
 samples: $(VENV)/.dev
 	$(BIN)/python sample_models/make.py
