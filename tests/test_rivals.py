@@ -196,6 +196,9 @@ def test_a_process_is_measured_and_ended_at_its_limit(tmp_path: Path) -> None:
     done = costs.run([sys.executable, "-c", code], os.environ, tmp_path / "log.txt")
     assert (done.code, done.stopped, done.text, done.complaint) == (3, "", "out\n", "err\n")
     assert 60 < done.mebibytes < 400
+    held = bytes(100 << 20)
+    small = costs.run([sys.executable, "-S", "-c", "pass"], os.environ, tmp_path / "log.txt")
+    assert small.mebibytes < 60 < len(held) >> 20  # it does not begin at the size of this process
     sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
     stopped = costs.run(sleeping, os.environ, tmp_path / "log.txt", seconds=1.0)
     assert stopped.stopped == "over 1 s"

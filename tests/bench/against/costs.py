@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ SECONDS = 60.0
 GIBIBYTES = 16.0
 """The same for memory."""
 POLL = 0.2
+_SPAWN = Path(__file__).with_name("drivers") / "spawn.py"
 
 
 class Outcome(NamedTuple):
@@ -41,21 +43,26 @@ class Outcome(NamedTuple):
 
 def run(command: Sequence[str], environment: Mapping[str, str], log: Path, seconds: float = SECONDS) -> Outcome:
     """Run a process to its end or to a limit; `log` gets what it writes, a file beside it what it complains of."""
+    errors, result = log.with_suffix(".stderr.txt"), log.with_suffix(".cost")
+    result.unlink(missing_ok=True)
+    spawner = [sys.executable, "-I", "-S", str(_SPAWN), str(result), *command]
     begin = time.perf_counter()
-    errors = log.with_suffix(".stderr.txt")
     with log.open("wb") as out, errors.open("wb") as err:
-        child = subprocess.Popen(command, stdout=out, stderr=err, env=dict(environment), start_new_session=True)
+        child = subprocess.Popen(spawner, stdout=out, stderr=err, env=dict(environment), start_new_session=True)
     stopped: list[str] = []
     over = threading.Event()
     watcher = threading.Thread(target=_watch, args=(child.pid, begin + seconds, seconds, stopped, over))
     watcher.start()
-    _, status, usage = os.wait4(child.pid, 0)
-    taken = time.perf_counter() - begin
+    code = child.wait()
     over.set()
     watcher.join()
-    child.returncode = os.waitstatus_to_exitcode(status)
     text, complaint = (path.read_text(encoding="utf-8", errors="replace") for path in (log, errors))
-    return Outcome(taken, usage.ru_maxrss / 1024, child.returncode, "".join(stopped), text, complaint)
+    if not result.exists():
+        return Outcome(time.perf_counter() - begin, 0.0, code, "".join(stopped), text, complaint)
+    taken, peak, own_code = result.read_text(encoding="ascii").split()
+    result.unlink()
+    mebibytes = int(peak) / (2**20 if sys.platform == "darwin" else 2**10)
+    return Outcome(float(taken), mebibytes, int(own_code), "".join(stopped), text, complaint)
 
 
 def _watch(pid: int, deadline: float, seconds: float, stopped: list[str], over: threading.Event) -> None:
@@ -69,13 +76,14 @@ def _watch(pid: int, deadline: float, seconds: float, stopped: list[str], over: 
             return
 
 
-def _resident(pid: int) -> int:
-    """Bytes of resident memory now; 0 where the system does not tell."""
+def _resident(spawner: int) -> int:
+    """Bytes of resident memory of what it runs now; 0 where the system does not tell."""
     try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+        children = Path(f"/proc/{spawner}/task/{spawner}/children").read_text(encoding="ascii").split()
+        pages = [int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) for pid in children]
     except (OSError, IndexError):
         return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    return sum(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def brought_in(path: Path, call: Callable[[], object]) -> int | None:
