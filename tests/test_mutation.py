@@ -11,7 +11,8 @@ from types import CodeType, ModuleType
 
 import pytest
 from mutation.check import file_of, stale
-from mutation.forked import Subject, Variant, judge, put_into
+from mutation.forked import Subject, Variant, judge
+from mutation.in_place import put_into
 from mutation.mutants import Mutant, mutants, mutated
 from mutation.near_tests import groups, modules
 

@@ -8,49 +8,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
-    ast.Lt: (ast.LtE, ast.GtE),
-    ast.LtE: (ast.Lt, ast.Gt),
-    ast.Gt: (ast.GtE, ast.LtE),
-    ast.GtE: (ast.Gt, ast.Lt),
-    ast.Eq: (ast.NotEq,),
-    ast.NotEq: (ast.Eq,),
-    ast.In: (ast.NotIn,),
-    ast.NotIn: (ast.In,),
-    ast.Is: (ast.IsNot,),
-    ast.IsNot: (ast.Is,),
-}
-OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
-    ast.FloorDiv: ast.Mult,
-    ast.Mod: ast.Mult,
-    ast.Pow: ast.Mult,
-    ast.BitOr: ast.BitAnd,
-    ast.BitAnd: ast.BitOr,
-}
-NAMES = {"any": "all", "all": "any", "min": "max", "max": "min"}
-MEMBERS = {
-    "Severity": {"ERROR": "WARNING", "WARNING": "ERROR", "NOTE": "WARNING"},
-    "Confidence": {"HIGH": "MEDIUM", "MEDIUM": "LOW", "LOW": "MEDIUM"},
-    "Outcome": {
-        "PASSED": "INCONCLUSIVE",
-        "FAILED": "PASSED",
-        "INCONCLUSIVE": "PASSED",
-        "NOT_CHECKED": "PASSED",
-    },
-    "Question": {
-        "BUFFERS": "EVAL_MODE",
-        "EVAL_MODE": "NEIGHBOURS",
-        "NEIGHBOURS": "GAP",
-        "GAP": "FROZEN",
-        "FROZEN": "BUFFERS",
-    },
-}
-CHOOSING = {"startswith", "endswith", "isinstance", "issubclass"}
-"""Calls in which a tuple is a list of alternatives."""
+from mutation.scopes import Scope
+from mutation.swaps import COMPARISONS, MEMBERS, NAMES, OPERATORS
+
 _LONGEST = 60
 """Of a collection with more items than this (a table of names) no item is taken out."""
 
@@ -64,45 +24,6 @@ class Edit(NamedTuple):
     line: int
     column: int
     apply: Callable[[], None]
-
-
-class Scope(NamedTuple):
-    """Where a node stands."""
-
-    name: str = ""
-    """The function, with its class."""
-    limit: bool = False
-    """Numbers here are limits, tried in both directions."""
-    index: bool = False
-    """Within the brackets of a subscript, or digits to round to."""
-    listed: bool = False
-    """A collection here is a list of alternatives, of which each item counts."""
-
-    def within(self, node: ast.AST, field: str, child: ast.AST) -> Scope:
-        """The scope of a child of the node."""
-        scope = self._replace(listed=self._lists(node, field, child))
-        if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
-            return Scope(f"{self.name}.{child.name}".lstrip("."))
-        if isinstance(node, ast.FunctionDef):
-            return scope._replace(limit=field == "decorator_list")
-        if isinstance(node, ast.Compare) or (isinstance(node, ast.Module) and isinstance(child, ast.Assign)):
-            return scope._replace(limit=True)
-        digits = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "round"
-        if (isinstance(node, ast.Subscript) and field == "slice") or (digits and child is not node.args[0]):
-            return scope._replace(index=True)
-        return scope
-
-    def _lists(self, node: ast.AST, field: str, child: ast.AST) -> bool:
-        if isinstance(node, (ast.Assign, ast.AnnAssign)) and field == "value":
-            return not self.name
-        if isinstance(node, ast.keyword):
-            return node.arg in ("yields_to", "needs")
-        if isinstance(node, ast.Compare):
-            return any(isinstance(op, (ast.In, ast.NotIn)) for op in node.ops) and field == "comparators"
-        if isinstance(node, ast.Call):
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            return called in CHOOSING or (self.listed and called in ("frozenset", "set", "tuple"))
-        return self.listed and isinstance(node, (ast.BinOp, ast.Set, ast.Dict))
 
 
 def edits(node: ast.AST, scope: Scope) -> Iterator[Edit]:

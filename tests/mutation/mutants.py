@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from mutation.edits import Edit, Scope, edits
+from mutation.edits import Edit, edits
+from mutation.scopes import Scope
 
 _SKIPPED = (ast.JoinedStr, ast.Import, ast.ImportFrom)
 _ANNOTATIONS = {"annotation", "returns", "type_comment"}
