@@ -1,13 +1,14 @@
 """What a whole process costs: wall time, peak memory, and how much of a file it brought into memory.
 
 How much of the file: the file is dropped from the page cache, the process runs, and the pages that are in the cache
-then are counted. That counts read() and mapped pages alike, once each, and the kernel's read-ahead with them. It is
-measured in a run of its own, since a cold file is slower. Where the system cannot tell (not Linux), it is None:
+then are counted. That counts read() and mapped pages alike, once each, and the kernel's read-ahead with them. The
+warm-up is that process, since a cold file is slower. Where the system cannot tell (not Linux), it is None:
 not known.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -72,7 +73,8 @@ def _watch(pid: int, deadline: float, seconds: float, stopped: list[str], over: 
         elif _resident(pid) > GIBIBYTES * 2**30:
             stopped.append(f"over {GIBIBYTES:.0f} GiB")
         if stopped:
-            os.killpg(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.killpg(pid, signal.SIGKILL)
             return
 
 
