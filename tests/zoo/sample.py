@@ -21,15 +21,13 @@ def choose(records: Iterable[dict[str, Any]], count: int, seed: int) -> list[str
 
 
 def _spread(records: list[dict[str, Any]], seed: int) -> list[str]:
-    """All names, in turns over the families; families and their members are shuffled."""
-    random = Random(f"{seed}:sample")
+    """All names, in turns over the families; both stand in an order of chance that one more or fewer does not upset."""
     families: dict[str, list[str]] = {}
     for record in records:
         families.setdefault(record["family"], []).append(record["name"])
-    order = sorted(families)
-    random.shuffle(order)
+    order = sorted(families, key=lambda name: Random(f"{seed}:{name}").random())
     for members in families.values():
-        random.shuffle(members)
+        members.sort(key=lambda name: Random(f"{seed}:{name}").random())
     longest = max((len(members) for members in families.values()), default=0)
     return [families[name][turn] for turn in range(longest) for name in order if turn < len(families[name])]
 

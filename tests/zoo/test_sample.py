@@ -36,3 +36,9 @@ def test_where_one_half_is_short_the_other_fills_up() -> None:
 
 def test_large_nets_are_left_out() -> None:
     assert choose([record("bn", 0, 1, LARGEST + 1), record("bn", 1, 1, LARGEST)], 2, 0) == ["bn_1"]
+
+
+def test_one_more_family_takes_one_place_and_leaves_the_others() -> None:
+    before = set(choose(RECORDS, 12, 0))
+    after = set(choose([*RECORDS, record("bnX", 0, 5)], 12, 0))
+    assert len(before - after) <= 1
