@@ -78,8 +78,7 @@ def _found_behind(
         experiment.remark(f"what mixes samples behind the first place was not looked for: {error}")
         return found, (first, second)
     known = {call.index for call in found}
-    pinned = {each.index for each in other.pinned}
-    behind = [call for call in mixing(one.operators, other.operators, pinned) if call.index not in known]
+    behind = [call for call in mixing(one.operators, other.operators) if call.index not in known]
     return sorted((*found, *behind), key=lambda call: call.index), (one, other)
 
 

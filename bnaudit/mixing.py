@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Iterator, Sequence
 
 from bnaudit.records import replace
 from bnaudit.session import OperatorCall
 
+_REDUCES = re.compile(
+    r"(?:aten[.:]+)?(?:var|std|mean|sum|a?max|a?min|aminmax|median|norm|linalg_vector_norm|logsumexp)(?:_mean)?|Reduce\w+"
+)
 
-def mixing(
-    first: Sequence[OperatorCall], second: Sequence[OperatorCall], pinned: Collection[int] = ()
-) -> list[OperatorCall]:
+
+def mixing(first: Sequence[OperatorCall], second: Sequence[OperatorCall]) -> list[OperatorCall]:
     """The operators of `first` that all anchors' rows entered equal in both forwards, and not all left equal.
 
     As long as all rows were equal, also one that puts rows together from values without rows, such as slices of the
-    batch; once they were not, none that was handed other values, which may bring what met before. Calls are aligned
-    by position and operator. Where the forwards took different ways the comparison ends, since what follows cannot be
-    told apart from other work on other data. What an operator was handed by others is left out where it was the same
-    in both. pinned: indices of operators behind which the rows were made equal.
+    batch; once they were not, none that was handed other values, which may bring what met before, but for a figure of
+    the whole batch. Calls are aligned by position and operator. Where the forwards took different ways the comparison
+    ends, since what follows cannot be told apart from other work on other data. What an operator was handed by others
+    is left out where it was the same in both.
     """
     found = []
     equal = True
     for one, other in _aligned(first, second):
-        handed = equal or one.others_in == other.others_in
+        handed = equal or one.others_in == other.others_in or _is_handed_a_figure(one)
         if (_meets(one, other) and handed) or (equal and _appears(one, other)):
             found.append(one if one.others_in != other.others_in else _by_itself(one))
-        same = one.rows_in == other.rows_in and one.rows_out == other.rows_out
-        equal = equal and (same or one.index in pinned)
+        equal = equal and one.rows_in == other.rows_in and one.rows_out == other.rows_out
     return found
 
 
@@ -42,6 +44,10 @@ def emerging(first: Sequence[OperatorCall], second: Sequence[OperatorCall]) -> O
 
 def _meets(one: OperatorCall, other: OperatorCall) -> bool:
     return one.rows_in is not None and one.rows_in == other.rows_in and _leave_unequal(one, other)
+
+
+def _is_handed_a_figure(call: OperatorCall) -> bool:
+    return call.gathered is not None and _REDUCES.fullmatch(call.gathered.operator) is not None
 
 
 def _appears(one: OperatorCall, other: OperatorCall) -> bool:

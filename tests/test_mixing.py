@@ -83,3 +83,14 @@ def test_rows_that_no_operator_made_unequal_emerge() -> None:
     assert emerging(first, [*second, call(1, "add", (9,), (8,))]) is first[1]
     assert emerging(first, [call(0, "mm", (1,), (5,)), call(1, "add", (9,), (8,))]) is None, "mm made them unequal"
     assert emerging(first, first) is None
+
+
+def test_a_figure_of_the_batch_that_enters_behind_a_place_that_mixes_is_named() -> None:
+    """Minibatch statistics behind a norm in training mode."""
+    before = call(0, "norm", (1, 2), (3, 4)), call(0, "norm", (1, 2), (3, 5))
+    enters = [
+        replace(call(1, "mul", (6, 6), rows, others=others), gathered=Place(operator="aten.var"))
+        for others, rows in enumerate([(7, 8), (7, 9)])
+    ]
+    found = mixing([before[0], enters[0]], [before[1], enters[1]])
+    assert [each.place.operator for each in found] == ["norm", "mul"]
