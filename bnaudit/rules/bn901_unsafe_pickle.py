@@ -124,7 +124,7 @@ def _not_called(entry: PickleImport, effect: str, imports: Sequence[PickleImport
 
 
 def _handed_on(entry: PickleImport, imports: Sequence[PickleImport]) -> bool:
-    callers = (other for other in imports if other.called and other is not entry)
+    callers = (other for other in imports if other.called)
     return entry.handed_on or any(other.name in CALLERS or entry.name in " ".join(other.arguments) for other in callers)
 
 

@@ -312,3 +312,56 @@ def test_other_classes_are_one_note_that_is_cut() -> None:
 def test_every_effect_has_the_same_advice() -> None:
     found = named(*(PickleImport(name=name, called=True) for name in ("os.system", "builtins.eval")))
     assert len({hit.advice for hit in found}) == 1
+
+
+@pytest.mark.parametrize("name", ["builtins.getattr", "__builtin__.getattr"])
+def test_getattr_handed_on_is_an_error_under_both_its_names(name: str) -> None:
+    assert errors(named(PickleImport(name=name, called=True, handed_on=True)))
+    assert not loud(named(PickleImport(name=name, called=True)))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "torch.fx.graph_module.reduce_graph_module",
+        "torch.fx.graph_module.reduce_deploy_graph_module",
+        "torch.fx.graph_module.reduce_package_graph_module",
+        "torch.fx._lazy_graph_module.reduce_graph_module",
+    ],
+)
+def test_everything_that_compiles_stored_source_is_a_warning_when_it_is_called(name: str) -> None:
+    (hit,) = loud(named(PickleImport(name=name, called=True)))
+    assert (hit.severity, hit.confidence) == (Severity.WARNING, Confidence.HIGH)
+    assert hit.message.endswith("which compiles source text stored in the file")
+    assert not loud(named(PickleImport(name=name, called=False)))
+
+
+SYSTEM = PickleImport(name="os.system", called=False)
+
+
+@pytest.mark.parametrize(
+    ("entry", "others", "is_error"),
+    [
+        (SYSTEM, (), False),
+        (PickleImport(name="os.system", called=False, handed_on=True), (), True),
+        (PickleImport(name="os.system", called=False, foreign_target=True), (), False),
+        (fetched("os.system", foreign=True), (), True),
+        (SYSTEM, (PickleImport(name="functools.reduce", called=True),), True),
+        (SYSTEM, (PickleImport(name="functools.reduce", called=False),), False),
+        (SYSTEM, (PickleImport(name="mine.f", called=True, arguments=("1", "os.system")),), True),
+        (SYSTEM, (PickleImport(name="mine.f", called=False, arguments=("1", "os.system")),), False),
+        (SYSTEM, (PickleImport(name="mine.f", called=True, arguments=("1",)),), False),
+    ],
+)
+def test_a_dangerous_name_is_an_error_where_something_may_call_it(
+    entry: PickleImport, others: tuple[PickleImport, ...], is_error: bool
+) -> None:
+    (hit,) = [hit for hit in loud(named(entry, *others)) if hit.value == "os.system"]
+    assert hit.severity is (Severity.ERROR if is_error else Severity.WARNING)
+    assert hit.confidence is (Confidence.HIGH if is_error else Confidence.MEDIUM)
+
+
+@pytest.mark.parametrize(("count", "ends"), [(8, "m.C7"), (9, "m.C7 and 1 more")])
+def test_eight_classes_are_named(count: int, ends: str) -> None:
+    (hit,) = named(*(PickleImport(name=f"m.C{at}", called=True) for at in range(count)))
+    assert hit.message.startswith("needs these classes to load: m.C0, ") and hit.message.endswith(ends)
