@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 import math
 import re
+import sys
+from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from bnaudit.plugins import load, names
-from bnaudit.results import Question, Severity
-from bnaudit.rules import Rule, load_rule, rule_id, rules
+from bnaudit.results import Hit, Question, Severity
+from bnaudit.rules import Case, Rule, load_rule, rule, rule_files, rule_id, rules
 
 FILES = names("bnaudit.rules")
 RULES = {file_name: load_rule(file_name) for file_name in FILES}
@@ -160,3 +163,22 @@ def test_other_rules_that_the_page_mentions_exist(file_name: str) -> None:
     planned = re.compile(r"BN6\d\d")  # the family that needs a second artifact
     mentioned = set(re.findall(r"BN\d{3}", RULES[file_name].doc))
     assert not {id for id in mentioned if not planned.fullmatch(id)} - set(IDS)
+
+
+def test_a_rule_is_made_of_its_module_and_its_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    def some_defect(case: Case) -> Iterator[Hit]:
+        yield from ()
+
+    made = rule(id="BN999", severity=Severity.NOTE, limits={"share": 0.5})(some_defect)
+    assert (made.name, made.doc, dict(made.limits)) == ("some-defect", __doc__, {"share": 0.5})
+    assert made.summary == "Tests over the rules themselves: what a rule file must be, whoever writes it."
+    bare = ModuleType("no_docstring")
+    monkeypatch.setitem(sys.modules, bare.__name__, bare)
+    some_defect.__module__ = bare.__name__
+    made = rule(id="BN999", severity=Severity.NOTE)(some_defect)
+    assert (made.doc, dict(made.limits)) == ("", {})
+
+
+def test_files_are_found_by_the_ids_in_their_names() -> None:
+    assert rule_files()["BN101"] == "bn101_missing_running_buffers"
+    assert sorted(rule_files().values()) == list(FILES)
