@@ -82,27 +82,25 @@ def planting(cell: Cell, fault: Fault | None) -> Planting:
 
 
 def judged(cell: Cell) -> Outcome:
-    """Run one cell. Raises nothing that bnaudit does: a crash is an outcome that is not right."""
+    """Run one cell. Raises nothing: what breaks is an outcome that is not right, and the matrix goes on."""
     fault = FAULTS[cell.fault] if cell.fault else None
-    architecture = ARCHITECTURES[cell.architecture]
+    rule, expected = fault.rule if fault else "", Expectation.SILENT
     torch.manual_seed(0)
-    with tempfile.TemporaryDirectory() as folder:
-        planted = planting(cell, fault)
-        try:
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            planted = planting(cell, fault)
             if fault is not None:
                 fault.plant(planted)
-        except NoEffectError:
-            return Outcome(cell, Expectation.NOWHERE, fault.rule if fault else "", right=True)
-        subject = planted.carrier.write(planted, Path(folder))
-        expected = _expected(fault, planted, subject)
-        begin = time.perf_counter()
-        try:
-            audit = _audited(cell, fault, architecture, planted, subject, Path(folder))
-        except Exception as error:  # the matrix goes on, and says which cell it was
-            why = f"{type(error).__name__}: {error}"
-            return Outcome(cell, expected, fault.rule if fault else "", right=False, why=why)
-        seconds = time.perf_counter() - begin
-    return _outcome(cell, fault, architecture, planted, expected, audit, seconds)
+            subject = planted.carrier.write(planted, Path(folder))
+            expected = _expected(fault, planted, subject)
+            begin = time.perf_counter()
+            audit = _audited(cell, fault, ARCHITECTURES[cell.architecture], planted, subject, Path(folder))
+            seconds = time.perf_counter() - begin
+    except NoEffectError:
+        return Outcome(cell, Expectation.NOWHERE, rule, right=True)
+    except Exception as error:
+        return Outcome(cell, expected, rule, right=False, why=f"{type(error).__name__}: {error}")
+    return _outcome(cell, fault, ARCHITECTURES[cell.architecture], planted, expected, audit, seconds)
 
 
 def _expected(fault: Fault | None, planted: Planting, subject: Any) -> Expectation:
