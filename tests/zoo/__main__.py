@@ -50,7 +50,7 @@ def main() -> int:
     file = RecordFile(BENCH / "zoo-records.jsonl", key, options.fresh)
     file.forget(lambda record: "exception" in record and record["parameters"] <= options.largest * 10**6)
     if options.again:
-        file.forget(lambda record: bool(shames([record])) or "broke" in record or "killed" in record)
+        file.forget(lambda record: bool(shames([record])) or bool({"broke", "killed", "unmoved"} & record.keys()))
     wanted = [name for name in architectures.names() if fnmatchcase(name, options.only)]
     Random(options.seed).shuffle(wanted)  # so that the first so many, and the time that is left, stand for all
     wanted = wanted[: options.limit]

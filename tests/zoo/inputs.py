@@ -8,6 +8,8 @@ import torch
 from torch import nn
 
 SIZES = (64, 96, 128, 160, 192, 224, 256, 288, 320, 384, 448, 512)
+LARGEST = 320
+"""Tried at least up to here: torchvision's nets do not say that an Inception takes 299."""
 FRAMES = 16
 """Of a video; torchvision's MViT and S3D take 16 and no fewer."""
 
@@ -23,7 +25,7 @@ def sizes(net: nn.Module, kind: str) -> list[int]:
     """Sides to try, smallest first; the native one is always among them, at its place."""
     _, own = native(net)
     least = {"flow": 128}.get(kind, 64)
-    return sorted({size for size in (*SIZES, own) if least <= size <= max(own, 256)})
+    return sorted({size for size in (*SIZES, own) if least <= size <= max(own, LARGEST)})
 
 
 def batch(net: nn.Module, kind: str, size: int, samples: int, generator: torch.Generator) -> tuple[Any, ...]:
