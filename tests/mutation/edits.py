@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from mutation.scopes import Scope
+from mutation.source_text import source_text
 from mutation.swaps import COMPARISONS, MEMBERS, NAMES, OPERATORS
 
 _LONGEST = 60
@@ -35,12 +36,7 @@ def edits(node: ast.AST, scope: Scope) -> Iterator[Edit]:
 def _edit(operator: str, node: Any, change: Callable[[Any], None]) -> Edit:
     twin = copy.deepcopy(node)
     change(twin)
-    return Edit(operator, _text(node), _text(twin), node.lineno, node.col_offset, partial(change, node))
-
-
-def _text(node: ast.AST) -> str:
-    text = " ".join(ast.unparse(ast.fix_missing_locations(copy.deepcopy(node))).split())
-    return text if len(text) <= 110 else f"{text[:70]} … {text[-37:]}"
+    return Edit(operator, source_text(node), source_text(twin), node.lineno, node.col_offset, partial(change, node))
 
 
 def _comparisons(node: ast.AST, scope: Scope) -> Iterator[Edit]:
@@ -65,8 +61,8 @@ def _clauses(node: ast.AST, scope: Scope) -> Iterator[Edit]:
             kept = [value for position, value in enumerate(at.values) if position != place]
             at.values = kept if len(kept) > 1 else [kept[0], copy.deepcopy(kept[0])]
 
-        dropped = f"without {_text(node.values[place])}"
-        yield Edit("clause", _text(node), dropped, node.lineno, node.col_offset, partial(change, node))
+        dropped = f"without {source_text(node.values[place])}"
+        yield Edit("clause", source_text(node), dropped, node.lineno, node.col_offset, partial(change, node))
 
 
 def _conditions(node: ast.AST, scope: Scope) -> Iterator[Edit]:
@@ -75,7 +71,7 @@ def _conditions(node: ast.AST, scope: Scope) -> Iterator[Edit]:
         def negate(at: ast.If | ast.While | ast.IfExp) -> None:
             at.test = ast.UnaryOp(ast.Not(), at.test)
 
-        text = _text(node.test)
+        text = source_text(node.test)
         yield Edit("condition", text, f"not ({text})", node.test.lineno, node.test.col_offset, lambda: negate(node))
     if isinstance(node, ast.comprehension):
         for place, test in enumerate(node.ifs):
@@ -84,13 +80,15 @@ def _conditions(node: ast.AST, scope: Scope) -> Iterator[Edit]:
                 def turn(at: ast.comprehension = node, place: int = place) -> None:
                     at.ifs[place] = ast.UnaryOp(ast.Not(), at.ifs[place])
 
-                yield Edit("condition", _text(test), f"not ({_text(test)})", test.lineno, test.col_offset, turn)
+                yield Edit(
+                    "condition", source_text(test), f"not ({source_text(test)})", test.lineno, test.col_offset, turn
+                )
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
 
         def drop(at: ast.UnaryOp = node) -> None:
             at.operand = ast.UnaryOp(ast.Not(), at.operand)
 
-        yield Edit("condition", _text(node), _text(node.operand), node.lineno, node.col_offset, drop)
+        yield Edit("condition", source_text(node), source_text(node.operand), node.lineno, node.col_offset, drop)
 
 
 def _is_flipped_otherwise(test: ast.expr) -> bool:
@@ -177,7 +175,7 @@ def _statements(node: ast.AST, scope: Scope) -> Iterator[Edit]:
                     # Kept behind `if False`, so that a generator stays one.
                     block[place] = ast.If(ast.Constant(False), [block[place]], [])
 
-                text = _text(statement)
+                text = source_text(statement)
                 yield Edit("statement", text, "pass", statement.lineno, statement.col_offset, remove)
 
 
@@ -233,7 +231,7 @@ def _items(node: ast.AST, scope: Scope) -> Iterator[Edit]:
                 del at.elts[place]
 
         shown = item if item is not None else node
-        yield Edit("item", f"…, {_text(shown)}, …", "…, …", shown.lineno, shown.col_offset, remove)
+        yield Edit("item", f"…, {source_text(shown)}, …", "…, …", shown.lineno, shown.col_offset, remove)
 
 
 _MAKERS = (

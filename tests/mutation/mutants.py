@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from mutation.edits import Edit, edits
@@ -81,6 +81,3 @@ def _children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
 def _is_for_types(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-
-
-Apply = Callable[[], None]
