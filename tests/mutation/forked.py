@@ -14,7 +14,6 @@ import importlib
 import importlib.util
 import json
 import os
-import resource
 import signal
 import sys
 import time
@@ -215,6 +214,8 @@ def _import_if_possible(name: str) -> None:
 def _limit_memory() -> None:
     statm = Path("/proc/self/statm")
     if statm.exists():
+        import resource  # POSIX only
+
         limit = int(statm.read_text().split()[0]) * resource.getpagesize() + _MEMORY
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
