@@ -20,6 +20,7 @@ from fault_matrix.faults.places import (
     moves_anchors,
     put_behind,
     replace,
+    runs,
     without_padding,
 )
 from fault_matrix.values import OF_IMAGES, Facet, Fault, NoEffectError, Planting, Scope, tracked
@@ -217,11 +218,13 @@ def _norm(name: str, plant: Callable[[Planting], None], *, scope: Scope = Scope.
     return Fault(name, "BN401", plant, Severity.ERROR, scope=scope, targets=using_statistics, **fields)
 
 
-def _dropping(name: str, make: Callable[[], nn.Module], severity: Severity | None, **more: Any) -> Fault:
+def _dropping(
+    name: str, make: Callable[[], nn.Module], severity: Severity | None, shows: Symptom | None = None, **more: Any
+) -> Fault:
     return Fault(
         name,
         "BN401",
-        behind(make, differs_in_a_row if severity else always),
+        behind(make, shows or (differs_in_a_row if severity else always)),
         severity,
         Question.EVAL_MODE,
         needs=_RUNS,
@@ -274,6 +277,7 @@ FAULTS = [
         "batch norm's operator on each sample by itself",
         NormOfEachSample,
         None,
+        shows=runs,
         targets=without_padding,
         only=NOT_OLDER_ONNX,  # "batch_norm for unknown channel size"
     ),

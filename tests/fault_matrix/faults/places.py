@@ -173,6 +173,15 @@ def always(net: nn.Module, inputs: Inputs) -> bool:
     return True
 
 
+def runs(net: nn.Module, inputs: Inputs) -> bool:
+    """Whether it runs at all: a single value has no variance."""
+    try:
+        run(net, inputs)
+    except ValueError:
+        return False
+    return True
+
+
 def moves_anchors(net: nn.Module, inputs: Inputs) -> bool:
     """Whether other companions, or the same × 100, move the first output."""
     return swap("live", net, inputs) > 1e-6 or _with_larger_companions(net, inputs) > 1e-6
