@@ -129,7 +129,7 @@ def _arithmetic(node: ast.AST, scope: Scope) -> Iterator[Edit]:
 
 
 def _numbers(node: ast.AST, scope: Scope) -> Iterator[Edit]:
-    if not isinstance(node, ast.Constant) or scope.index:
+    if not isinstance(node, ast.Constant) or scope.place:
         return
     for value in _others(node.value, scope.limit):
 
@@ -168,10 +168,11 @@ def _statements(node: ast.AST, scope: Scope) -> Iterator[Edit]:
     """A yield, a call for its effect, a bare return, `continue` or `break` taken out."""
     for field in ("body", "orelse", "finalbody"):
         block = getattr(node, field, None)
-        for place, statement in enumerate(block if isinstance(block, list) else []):
+        statements: list[ast.stmt] = block if isinstance(block, list) else []
+        for place, statement in enumerate(statements):
             if _has_effect_alone(statement):
 
-                def remove(block: list[ast.stmt] = block, place: int = place) -> None:
+                def remove(block: list[ast.stmt] = statements, place: int = place) -> None:
                     # Kept behind `if False`, so that a generator stays one.
                     block[place] = ast.If(ast.Constant(False), [block[place]], [])
 
@@ -190,12 +191,12 @@ def _has_effect_alone(statement: ast.stmt) -> bool:
 def _returned(node: ast.AST, scope: Scope) -> Iterator[Edit]:
     """A collection that is returned, or the channels of a hit, emptied."""
     if isinstance(node, ast.Return) and node.value is not None:
-        empty = _empty(node.value)
+        value, empty = node.value, _empty(node.value)
     elif isinstance(node, ast.keyword) and node.arg == "channels":
-        empty = ast.Tuple([], ast.Load())
+        value, empty = node.value, ast.Tuple([], ast.Load())
     else:
         return
-    if empty is not None and ast.dump(empty) != ast.dump(node.value):
+    if empty is not None and ast.dump(empty) != ast.dump(value):
 
         def clear(at: ast.Return | ast.keyword, empty: ast.expr = empty) -> None:
             at.value = copy.deepcopy(empty)

@@ -32,8 +32,10 @@ _MEMORY = 6 << 30
 """Bytes that a mutant may take beyond what there is already."""
 _SLOWER, _LEAST = 6.0, 10.0
 """A mutant may take this many times as long as the module itself, and this many seconds more."""
-_PRELOADED = ("hypothesis", "jsonschema", "numpy", "onnx", "onnx.reference", "onnxruntime", "pytest", "torch")
-_PRELOADED += ("hypothesis.strategies", "onnx.helper", "safetensors.torch", "rich.console", "torch.jit", "torch.export")
+_PRELOADED = [
+    *("hypothesis", "jsonschema", "numpy", "onnx", "onnx.reference", "onnxruntime", "pytest", "torch"),
+    *("hypothesis.strategies", "onnx.helper", "safetensors.torch", "rich.console", "torch.jit", "torch.export"),
+]
 _LIBRARIES = {"bnaudit", "numpy", "torch", "onnx", "onnxruntime", "hypothesis", "rich", "json", "safetensors"}
 
 

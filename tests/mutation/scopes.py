@@ -16,7 +16,7 @@ class Scope(NamedTuple):
     """The function, with its class."""
     limit: bool = False
     """Numbers here are limits, tried in both directions."""
-    index: bool = False
+    place: bool = False
     """Within the brackets of a subscript, or digits to round to."""
     listed: bool = False
     """A collection here is a list of alternatives, of which each item counts."""
@@ -30,10 +30,7 @@ class Scope(NamedTuple):
             return scope._replace(limit=field == "decorator_list")
         if isinstance(node, ast.Compare) or (isinstance(node, ast.Module) and isinstance(child, ast.Assign)):
             return scope._replace(limit=True)
-        digits = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "round"
-        if (isinstance(node, ast.Subscript) and field == "slice") or (digits and child is not node.args[0]):
-            return scope._replace(index=True)
-        return scope
+        return scope._replace(place=True) if _is_place(node, field, child) else scope
 
     def _lists(self, node: ast.AST, field: str, child: ast.AST) -> bool:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and field == "value":
@@ -46,3 +43,9 @@ class Scope(NamedTuple):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             return called in CHOOSING or (self.listed and called in ("frozenset", "set", "tuple"))
         return self.listed and isinstance(node, (ast.BinOp, ast.Set, ast.Dict))
+
+
+def _is_place(node: ast.AST, field: str, child: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id == "round" and child is not node.args[0]
+    return isinstance(node, ast.Subscript) and field == "slice"
