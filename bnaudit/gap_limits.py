@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from enum import Enum
 
+from bnaudit.description import Description
+from bnaudit.initial_state import is_absorbed
 from bnaudit.measurement import EvalNorm, LayerStatistics, Measured, ReusedNorm
 from bnaudit.records import Record
 
@@ -83,6 +85,15 @@ def used_in_eval(measured: Measured) -> tuple[LayerStatistics, ...]:
     mixing = [norm for norm in measured.of(EvalNorm) if norm.mixes is not False]
     unused = {norm.layer if norm.layer is not None else norm.place.module for norm in mixing}
     return tuple(found for found in measured.of(LayerStatistics) if found.layer not in unused)
+
+
+def were_absorbed(subject: Description, measured: Measured) -> bool:
+    """Whether the batch norms that were run seem to hold their statistics in weight and bias (BN103).
+
+    What is stored is then no statistic, and training mode is not what the model was trained in.
+    """
+    layers = [layer for part in subject.parts if part.name == measured.part for layer in part.layers]
+    return is_absorbed([layer for layer in layers if layer.kind.is_batch])
 
 
 def populations_differ(found: ReusedNorm, limits: ReuseLimits = _REUSE) -> bool:

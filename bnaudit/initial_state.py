@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 LEARNS_STATISTICS = (NormKind.BATCH, NormKind.SYNC_BATCH)
 """The batch norms that update statistics and count the updates; frozen ones do neither."""
+ABSORBED = 1e-3
+"""The most by which the one variance of absorbed statistics is off 1: Caffe2's frozen norms store 1 − epsilon."""
 _DRAWN_WITHIN = 0.1
 """Of 1: five standard deviations of N(1, 0.02)."""
 _FEWEST_DRAWN = 8
@@ -83,6 +85,29 @@ def is_fresh(layers: Iterable[NormLayer]) -> bool:
     if not all(is_virgin(layer) and not updates(layer) for layer in layers):
         return False
     return all(has_initial_affine(layer) for layer in layers) or has_drawn_affines(layers)
+
+
+def is_absorbed(layers: Sequence[NormLayer], tolerance: float = ABSORBED) -> bool:
+    """Whether the statistics of all these batch norms seem to stand in their weights and biases: mean 0 and one
+    variance near 1 everywhere, no counters, and trained affines, as Caffe2's frozen norms have them.
+
+    One layer alone proves no such convention: its statistics may just as well be missing.
+    """
+    variance = one_variance(layers[0]) if len(layers) > 1 else None
+    rounding = 1.001  # 1 − epsilon as float32 is off by up to 6e-8
+    if variance is None or abs(variance - 1.0) > tolerance * rounding:
+        return False
+    same = all(one_variance(layer) == variance and layer.num_batches_tracked is None for layer in layers)
+    return same and not all(has_initial_affine(layer) for layer in layers)
+
+
+def one_variance(layer: NormLayer) -> float | None:
+    """The variance that all channels share while all means are 0."""
+    mean, var = layer.mean, layer.var
+    if mean is None or var is None or not var.size or mean.any():
+        return None
+    first = var.flat[0]
+    return float(first) if (var == first).all() else None
 
 
 def has_drawn_affines(layers: Sequence[NormLayer]) -> bool:

@@ -1,4 +1,4 @@
-"""The same batch again: in a row, from the restored state, after other companions, and equal rows within it (BN302, BN305, BN306)."""
+"""The same batch again: in a row, restored, after other companions, and equal rows within it (BN302, BN305, BN306)."""
 
 from __future__ import annotations
 

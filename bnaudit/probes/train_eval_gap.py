@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bnaudit.experiment import Experiment
+from bnaudit.initial_state import is_absorbed
 from bnaudit.measurement import Answer, Gap, Measurement, NormSize
 from bnaudit.mode_gap import FEWEST_SAMPLES, is_gap, mode_gap, normalizes_with_batch
 from bnaudit.probes import Probe
@@ -56,6 +57,8 @@ def _answer(experiment: Experiment, gap: Gap | None) -> tuple[Outcome, str, str]
         return Outcome.PASSED, _NEVER_THE_BATCH, ""
     if never_trained(experiment):
         return Outcome.INCONCLUSIVE, "the statistics are as they were built", "a trained model"
+    if is_absorbed([layer for layer in experiment.session.part.layers if layer.kind.is_batch]):
+        return Outcome.INCONCLUSIVE, "statistics absorbed, or never stored", "what it was made from: bnaudit compare"
     if experiment.feed.synthetic:
         return Outcome.NOT_CHECKED, "synthetic input: sizes are not evidence", "real inputs: --inputs"
     if normalizes_with_batch(experiment.base):

@@ -47,10 +47,19 @@ weights ported or averaged without their buffers; update operations of a TensorF
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from bnaudit.description import NormLayer, Part
-from bnaudit.initial_state import has_initial_affine, is_fresh, is_virgin, updates, was_trained
+from bnaudit.initial_state import (
+    ABSORBED,
+    has_initial_affine,
+    is_absorbed,
+    is_fresh,
+    is_virgin,
+    one_variance,
+    updates,
+    was_trained,
+)
 from bnaudit.results import Confidence, Hit, Question, Severity
 from bnaudit.rules import Case, rule
 
@@ -62,14 +71,14 @@ _TRAIN = "train the branch, or leave it out of the deployed model"
     id="BN103",
     severity=Severity.ERROR,
     question=Question.BUFFERS,
-    limits={"absorbed_variance": 1e-3},
+    limits={"absorbed_variance": ABSORBED},
     yields_to=("BN117",),
 )
 def virgin_statistics(case: Case) -> Iterator[Hit]:
     """One hit per virgin layer, or one note per part when all its layers are fresh or absorbed."""
     for part in case.subject.parts:
         norms = [layer for layer in part.layers if layer.kind.is_batch and _has_values(layer)]
-        if norms and _is_absorbed(norms, case.limits):
+        if norms and is_absorbed(norms, case.limits["absorbed_variance"]):
             yield _absorbed(part, norms)
         elif norms and is_fresh(norms):
             yield _fresh(part, norms)
@@ -124,25 +133,6 @@ def _fresh(part: Part, norms: list[NormLayer]) -> Hit:
     )
 
 
-def _is_absorbed(norms: list[NormLayer], limits: Mapping[str, float]) -> bool:
-    """One layer alone proves no such convention: its statistics may just as well be missing."""
-    variance = _one_variance(norms[0])
-    rounding = 1.001  # 1 − epsilon as float32 is off by up to 6e-8
-    if len(norms) < 2 or variance is None or abs(variance - 1.0) > limits["absorbed_variance"] * rounding:
-        return False
-    same = all(_one_variance(layer) == variance and layer.num_batches_tracked is None for layer in norms)
-    return same and not all(has_initial_affine(layer) for layer in norms)
-
-
-def _one_variance(layer: NormLayer) -> float | None:
-    """The variance that all channels share while all means are 0."""
-    mean, var = layer.mean, layer.var
-    if mean is None or var is None or mean.any():
-        return None
-    first = var.flat[0]
-    return float(first) if (var == first).all() else None
-
-
 def _absorbed(part: Part, norms: list[NormLayer]) -> Hit:
     exactly_one = is_virgin(norms[0])
     reading = "absorbed into weight and bias, or never stored" if exactly_one else "absorbed into weight and bias"
@@ -150,7 +140,7 @@ def _absorbed(part: Part, norms: list[NormLayer]) -> Hit:
         message=f"every batch norm has mean 0 and one variance near 1, and trained weights: {reading}",
         advice="nothing to do if the model was converted so; else measure the statistics with update_bn",
         part=part.name,
-        value=_one_variance(norms[0]),
+        value=one_variance(norms[0]),
         limit=1,
         severity=Severity.NOTE,
         undecided="mean 0 and variance 1 everywhere: absorbed or never stored; compare it with what it was made from"

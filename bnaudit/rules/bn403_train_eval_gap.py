@@ -42,6 +42,7 @@ are themselves unlike the data: mix the batches, or use GroupNorm.
 - It needs your inputs (`--inputs`): on synthetic ones it is a note.
 - On fewer than 16 samples it is inconclusive when a layer looks off.
 - The unbiased variance that is stored explains a part of the gap, about 0.003; it is given where it was replayed.
+- Where the statistics were absorbed into weight and bias (BN103), training mode is none that the model knows.
 - The figure is in the report also when nothing is found.
 """
 
@@ -50,7 +51,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from bnaudit.gap_limits import Moved, moved, used_in_eval
+from bnaudit.gap_limits import Moved, moved, used_in_eval, were_absorbed
 from bnaudit.measurement import Gap, Measured
 from bnaudit.results import Hit, Question, Severity
 from bnaudit.rules import Case, rule
@@ -73,7 +74,7 @@ def train_eval_gap(case: Case) -> Iterator[Hit]:
     """One hit on the artifact."""
     if case.measured is None:
         return
-    judged = _judged(case.measured)
+    judged = {} if were_absorbed(case.subject, case.measured) else _judged(case.measured)
     proved = [name for name, verdict in judged.items() if verdict.proved]
     suspect = [name for name, verdict in judged.items() if verdict.proved or verdict.open]
     for gap in case.measured.of(Gap):

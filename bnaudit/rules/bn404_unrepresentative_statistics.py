@@ -42,6 +42,8 @@ preprocessing, RGB against BGR, 0–255 against 0–1.
 - Inputs of another kind than the training data (one class, one camera) are off by right: then the model is used on
   what it was not made for.
 - A norm that uses the batch in eval mode too has no use for what is stored: BN301, BN401 or BN207 tells it.
+- Statistics that were absorbed into weight and bias in every layer (mean 0, one variance near 1, no counters) are not
+  those of any input: one note, and the verdict stays open.
 - Initial, immature and broken statistics are told by BN103 to BN107, one layer for several populations by BN407.
 """
 
@@ -49,7 +51,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bnaudit.gap_limits import Evidence, Moved, StatisticsLimits, moved, populations_differ, used_in_eval
+from bnaudit.gap_limits import Evidence, Moved, StatisticsLimits, moved, populations_differ, used_in_eval, were_absorbed
 from bnaudit.measurement import LayerStatistics, ReusedNorm
 from bnaudit.results import Hit, Question, Severity
 from bnaudit.rules import Case, rule
@@ -84,6 +86,9 @@ def unrepresentative_statistics(case: Case) -> Iterator[Hit]:
     limits = _limits(case)
     judged = [(found, moved(found, limits)) for found in layers if found.layer not in reused]
     guilty = [found for found, verdict in judged if verdict.proved]
+    if guilty and were_absorbed(case.subject, case.measured):
+        yield _absorbed(case, guilty)
+        return
     input_moved = len(layers) > 1 and [found.position for found in guilty] == [0]
     for found, verdict in judged:
         if verdict.proved:
@@ -114,6 +119,18 @@ def _hit(case: Case, found: LayerStatistics, verdict: Moved, input_moved: bool) 
         limit=case.limits["mean_shift" if by_mean else "variance_ratio"],
         channels=found.worst[:16],
         severity=Severity.NOTE if found.synthetic else Severity.WARNING,
+    )
+
+
+def _absorbed(case: Case, found: list[LayerStatistics]) -> Hit:
+    return Hit(
+        message="mean 0 and variance 1 everywhere are not what these layers receive: absorbed into weight and bias, "
+        "or never stored",
+        advice="compare it with what it was made from: bnaudit compare",
+        part=case.measured.part if case.measured is not None else "",
+        value=len(found),
+        severity=Severity.NOTE,
+        undecided="mean 0 and variance 1 everywhere are no statistics to hold against inputs",
     )
 
 

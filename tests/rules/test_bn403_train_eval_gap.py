@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import batch_norm, description, part
 from measured import eval_norm, run_hits, statistics
 
 from bnaudit.measurement import Gap
@@ -49,6 +50,11 @@ def test_without_a_guilty_layer_it_is_silent() -> None:
 
 def test_a_layer_whose_statistics_are_not_used_explains_nothing() -> None:
     assert not run_hits(RULE, gap(), GUILTY, eval_norm("bn1"))
+
+
+def test_absorbed_statistics_explain_nothing() -> None:
+    absorbed = [batch_norm(name, mean=(0, 0, 0), var=(1, 1, 1), counter=None) for name in ("bn0", "bn1")]
+    assert not run_hits(RULE, gap(), GUILTY, subject=description(part(absorbed)))
 
 
 def test_fewer_than_sixteen_samples_leave_it_open_when_a_layer_looks_off() -> None:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from builders import batch_norm, description, part
 from measured import eval_norm, run_hits, statistics
 
 from bnaudit.measurement import ReusedNorm
@@ -138,3 +139,15 @@ def test_synthetic_inputs_say_nothing_of_the_inputs_distribution() -> None:
 def test_what_looks_off_is_told_with_its_own_number(fields: dict[str, float], value: float, limit: float) -> None:
     (hit,) = run_hits(RULE, statistics(**fields))
     assert (hit.value, hit.limit, hit.channels) == (value, limit, (3, 1)) and hit.undecided
+
+
+def test_absorbed_statistics_are_held_against_no_input() -> None:
+    """Caffe2's frozen norms store mean 0 and variance 1, with the true ones in weight and bias."""
+    absorbed = [batch_norm(name, mean=(0, 0, 0), var=(1, 1, 1), counter=None) for name in ("bn1", "bn2")]
+    off = (statistics("bn1", 0, mean_shift=2.0), statistics("bn2", 1, ratio=9.0))
+    (hit,) = run_hits(RULE, *off, subject=description(part(absorbed)))
+    assert (hit.layer, hit.severity, hit.value) == (None, Severity.NOTE, 2)
+    assert hit.undecided and "update_bn" not in hit.advice
+    assert not run_hits(RULE, statistics("bn1"), statistics("bn2"), subject=description(part(absorbed)))
+    counted = [batch_norm(name, mean=(0, 0, 0), var=(1, 1, 1), counter=7) for name in ("bn1", "bn2")]
+    assert len(run_hits(RULE, *off, subject=description(part(counted)))) == 2

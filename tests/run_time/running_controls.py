@@ -72,6 +72,19 @@ def _pruned() -> Any:
     return net
 
 
+def _absorbed() -> Any:
+    """Converted as Caffe2's frozen norms are: mean 0, variance 1, and what they were in weight and bias."""
+    net = fitted(build_small)
+    for norm in _norms(net):
+        gain = norm.weight.data / (norm.running_var + norm.eps).sqrt()
+        norm.bias.data -= norm.running_mean * gain
+        norm.weight.data = gain * (1 + norm.eps) ** 0.5
+        norm.running_mean.zero_()
+        norm.running_var.fill_(1)
+        norm.num_batches_tracked = None
+    return net
+
+
 def _zero_gammas() -> Any:
     return fitted(_zero_gamma_net)
 
@@ -165,6 +178,7 @@ CONTROLS = [
     Control("zero-init gammas", _zero_gammas, ALL),
     Control("dead channels", _dead_channels, ALL),
     Control("pruned", _pruned, ("live", "onnx")),
+    Control("absorbed statistics", _absorbed, ("live", "onnx", "onnx by dynamo"), open=("buffers", *GAP)),
     *(
         Control(f"perfect statistics, batch {size}", _perfect, ("live", "onnx"), run=(("batch_size", size),), open=GAP)
         for size in (4, 8, 16, 32)
