@@ -4,7 +4,8 @@
     make faults FAULTS="--only BN301 --jobs 1"        some of it
 
 Prints recall, false alarms, localisation and what stayed undecided, writes .bench/faults.json, and ends with exit
-code 1 unless every cell is as it has to be.
+code 1 unless every cell is as it has to be. The whole matrix also writes tests/fault_matrix/results.json and the
+section of README.md that is made of it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import platform
 import sys
 import time
 from collections.abc import Iterator
+from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -30,12 +32,16 @@ import torch
 from fault_matrix.cells import all_cells
 from fault_matrix.draws import DRAWS, Drawn
 from fault_matrix.judging import judged
+from fault_matrix.summary import section
 from fault_matrix.table import as_json, failures, printed
 from fault_matrix.values import Cell, Expectation, Outcome
+from readme_sections import write_section
 
 import bnaudit
 
-RESULTS = Path(".bench") / "faults.json"
+ROOT = Path(__file__).parents[2]
+LATEST = ROOT / ".bench" / "faults.json"
+RESULTS = Path(__file__).with_name("results.json")
 
 
 def _outcomes(cells: list[Cell], jobs: int) -> Iterator[Outcome]:
@@ -90,11 +96,19 @@ def main() -> int:
         print(f"{count:,} cells left out: run by itself, the net shows nothing of the fault", file=sys.stderr)
     outcomes = planted
     draws = _draws(options.only) if options.density >= 1 else []
-    seconds = time.monotonic() - begin
-    print(printed(outcomes, draws, seconds))
-    RESULTS.parent.mkdir(exist_ok=True)
-    told = {"machine": _machine(), "seconds": round(seconds), **as_json(outcomes, draws)}
-    RESULTS.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    print(printed(outcomes, draws))
+    told = {
+        "machine": _machine(),
+        "date": date.today().isoformat(),
+        "seconds": round(time.monotonic() - begin),
+        **as_json(outcomes, draws),
+    }
+    text = json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+    LATEST.parent.mkdir(exist_ok=True)
+    LATEST.write_text(text, encoding="utf-8")
+    if options.density == 1 and not options.only:
+        RESULTS.write_text(text, encoding="utf-8")
+        write_section(ROOT / "README.md", "faults", section(told))
     return 1 if any(itertools.chain(failures(outcomes), (drawn.missed for drawn in draws))) else 0
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from fault_matrix.summary import summary
 from fault_matrix.values import Drawn, Expectation, Outcome
 
 
@@ -59,7 +60,7 @@ def failures(outcomes: Iterable[Outcome]) -> list[Outcome]:
     return [each for each in outcomes if not each.right]
 
 
-def printed(outcomes: Sequence[Outcome], draws: Sequence[Drawn], seconds: float) -> str:
+def printed(outcomes: Sequence[Outcome], draws: Sequence[Drawn]) -> str:
     """The tables, at most 80 columns wide."""
     faulty = [each for each in outcomes if each.rule]
     parts = [
@@ -73,7 +74,7 @@ def printed(outcomes: Sequence[Outcome], draws: Sequence[Drawn], seconds: float)
     if wrong:
         counts = Counter(f"{each.rule or 'healthy'}, {each.cell.carrier}" for each in wrong)
         parts.append("not right:\n" + "\n".join(f"{count:>5}  {name}" for name, count in counts.most_common()))
-    return "\n\n".join([*parts, _summary(outcomes, draws, seconds)])
+    return "\n\n".join([*parts, summary(as_json(outcomes, draws))])
 
 
 def _grouped(outcomes: Sequence[Outcome], key: Callable[[Outcome], str]) -> list[Line]:
@@ -116,30 +117,6 @@ def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "false_alarms_per_thousand_layers": 1000 * alarms / max(layers, 1),
         "not_right": len(failures(outcomes)),
     }
-
-
-def _summary(outcomes: Sequence[Outcome], draws: Sequence[Drawn], seconds: float) -> str:
-    t = totals(outcomes)
-    lines = [
-        f"{t['cells']:,} cells: {t['faults']} faults of {t['rules']} rules × {t['architectures']} architectures × "
-        f"{t['carriers']} carriers, in {seconds / 60:.1f} min",
-        f"recall        {_percent(t['found'], t['shown'])} where the carrier can show the fault",
-        f"located       {_percent(t['located'], t['placed'])} at the right layers and no others",
-        f"near misses   {_percent(t['silent'], t['near_misses'])} silent, just under the limit",
-        f"not shown     {_percent(t['undecided'], t['asked'])} left undecided where the carrier cannot show it",
-        f"healthy       {_percent(t['healthy_right'], t['healthy'])} as they have to be",
-        f"false alarms  {t['false_alarms']} over {t['healthy_layers']:,} healthy layers: "
-        f"{t['false_alarms_per_thousand_layers']:.2f} per thousand",
-    ]
-    if draws:
-        lines.append(
-            f"draws         {_percent(sum(d.right for d in draws), sum(d.draws for d in draws))} judged rightly"
-        )
-    return "\n".join(lines)
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.4g} % ({part:,} of {whole:,})" if whole else "– (no cell)"
 
 
 def as_json(outcomes: Sequence[Outcome], draws: Sequence[Drawn]) -> dict[str, Any]:

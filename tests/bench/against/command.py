@@ -17,6 +17,7 @@ from bench.against.environments import BENCH, RAW, RIVALS, ROOT, installed, vers
 from bench.against.machine import machine
 from bench.against.timing import files, modules, ratios
 from bench.against.tools import Tool, tools
+from readme_sections import write_section
 
 RESULTS = ROOT / "tests" / "bench" / "rivals.json"
 SIZES = (25, 100, 500, 2000)
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("\n" + rendering.markdown(result))
     if not options.only and not options.quick:
         RESULTS.write_text(text, encoding="utf-8")
-        rendering.write_readme(ROOT / "README.md", result)
+        write_section(ROOT / "README.md", "bench", rendering.markdown(result))
         print(f"written: {RESULTS.relative_to(ROOT)} and the section of README.md")
     return 0 if rendering.sound(result) else 1
 

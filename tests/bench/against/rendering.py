@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from bench.against.found import BREAKS, Verdict
@@ -214,10 +212,3 @@ def sound(result: Mapping[str, Any]) -> bool:
     ours = [row for row in result["found"] if row["tool"].startswith("bnaudit")]
     found = set().union(*(_names(row, Verdict.FOUND) for row in ours)) if ours else set()
     return found == set(BREAKS) and not any(row["healthy"]["problems"] or row["healthy"]["verdict"] for row in ours)
-
-
-def write_readme(path: Path, result: Mapping[str, Any]) -> None:
-    """Put the section between its marks."""
-    text, body = path.read_text(encoding="utf-8"), markdown(result)
-    written = re.sub(r"(<!-- bench -->\n).*?(<!-- /bench -->)", lambda m: m[1] + body + m[2], text, flags=re.DOTALL)
-    path.write_text(written, encoding="utf-8")
