@@ -170,7 +170,7 @@ def test_merging_with_nothing_changes_nothing() -> None:
 
 def test_the_defaults_are_torchs() -> None:
     norm = torch.nn.BatchNorm1d(1)
-    assert (arithmetic.PYTORCH_EPS, arithmetic.PYTORCH_MOMENTUM) == (norm.eps, norm.momentum)
+    assert (norm.eps, norm.momentum) == (arithmetic.PYTORCH_EPS, arithmetic.PYTORCH_MOMENTUM)
 
 
 @pytest.mark.parametrize("momentum", [2.05, -0.05])

@@ -148,6 +148,9 @@ def test_absorbed_statistics_are_held_against_no_input() -> None:
     (hit,) = run_hits(RULE, *off, subject=description(part(absorbed)))
     assert (hit.layer, hit.severity, hit.value) == (None, Severity.NOTE, 2)
     assert hit.undecided and "update_bn" not in hit.advice
+    averaged = description(part(absorbed, name="ema"))
+    (hit,) = run_hits(RULE, *off, subject=averaged, part="ema")
+    assert hit.part == "ema"
     assert not run_hits(RULE, statistics("bn1"), statistics("bn2"), subject=description(part(absorbed)))
     counted = [batch_norm(name, mean=(0, 0, 0), var=(1, 1, 1), counter=7) for name in ("bn1", "bn2")]
     assert len(run_hits(RULE, *off, subject=description(part(counted)))) == 2
