@@ -10,6 +10,10 @@ from fault_matrix.summary import summary
 from fault_matrix.values import Drawn, Expectation, Outcome
 
 
+_WIDEST = 32
+"""Characters of a name, so that a row has 80 at most."""
+
+
 class Line(NamedTuple):
     """The totals of some cells."""
 
@@ -83,15 +87,19 @@ def _grouped(outcomes: Sequence[Outcome], key: Callable[[Outcome], str]) -> list
 
 
 def _table(head: str, lines: Sequence[Line]) -> str:
-    width = max([len(head), *(len(each.name) for each in lines)])
-    rows = [f"{head:<{width}} {'cells':>6} {'recall':>11} {'located':>11} {'silent':>11} {'undecided':>11}"]
+    width = min(max([len(head), *(len(each.name) for each in lines)]), _WIDEST)
+    rows = [f"{head:<{width}} {'cells':>6} {'recall':>9} {'located':>9} {'silent':>9} {'open':>9}"]
     rows += [
-        f"{each.name:<{width}} {each.cells:>6} {_share(each.found, each.shown):>11} "
-        f"{_share(each.located, each.placed):>11} {_share(each.silent, each.near_misses):>11} "
-        f"{_share(each.undecided, each.asked):>11}"
+        f"{_cut(each.name, width):<{width}} {each.cells:>6} {_share(each.found, each.shown):>9} "
+        f"{_share(each.located, each.placed):>9} {_share(each.silent, each.near_misses):>9} "
+        f"{_share(each.undecided, each.asked):>9}"
         for each in lines
     ]
     return "\n".join(rows)
+
+
+def _cut(name: str, width: int) -> str:
+    return name if len(name) <= width else f"{name[: width - 1]}…"
 
 
 def _share(part: int, whole: int) -> str:
