@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from fault_matrix.faults.places import BEYOND_ROUNDING, Share, Symptom, always, classifiers, put_behind, without_draws
+from fault_matrix.faults.saved_state import IN_PYTHON
 from fault_matrix.values import Facet, Fault, Inputs, Planting, Scope
 from run_time.more_nets import OneIsSpecial
 from run_time.symptoms import one, rows
@@ -16,9 +17,7 @@ from bnaudit.results import Question, Severity
 from sample_models.digit_defects import RowNumber
 
 _RUNS = frozenset({Facet.FORWARD, Facet.RUNS})
-_KEEPS_CONDITIONS = frozenset(
-    {"state dict", "nested checkpoint", "legacy", "safetensors", "pickled module", "scripted", "live module"}
-)
+_KEEPS_CONDITIONS = IN_PYTHON | {"scripted"}
 """A trace and a graph hold the branch that was taken when they were made."""
 
 

@@ -14,12 +14,12 @@ import torch
 from fault_matrix.faults.configuration import momentum, synchronized, that_train, without_statistics
 from fault_matrix.faults.modes import left_in_training_mode
 from fault_matrix.faults.places import replace
-from fault_matrix.values import Facet, Fault, Planting, Scope, tracked, with_trained_affines
+from fault_matrix.faults.saved_state import STATES, several
+from fault_matrix.values import Facet, Fault, Planting, Scope, with_trained_affines
 from torch import nn
 
 from bnaudit.results import Severity
 
-STATES = frozenset({"state dict", "nested checkpoint", "legacy", "safetensors"})
 MODULES = frozenset({"pickled module", "scripted", "traced", "live module"})
 FILES = frozenset({"state dict", "safetensors", "pickled module", "scripted", "traced", "exported", "ONNX"})
 _VALUES = frozenset({Facet.STATISTICS, Facet.NAMES})
@@ -30,11 +30,6 @@ _EVERYWHERE = (Scope.ALL, Scope.ONE, Scope.CHANNEL)
 def wide(net: nn.Module) -> list[str]:
     """Norms with trained affines of three channels or more: of fewer nobody tells a common factor from drift."""
     return [name for name in with_trained_affines(net) if net.get_submodule(name).num_features > 2]
-
-
-def one_of_several(net: nn.Module) -> list[str]:
-    """Norms of a net with two or more."""
-    return tracked(net) if len(tracked(net)) > 1 else []
 
 
 def with_telling_gamma(net: nn.Module) -> list[str]:
@@ -304,13 +299,11 @@ FAULTS = [
         Severity.ERROR,
         (Scope.ONE,),
         _SAME,
-        targets=one_of_several,
+        targets=several,
         only=STATES,
         whole=True,
     ),
-    *_against(
-        "norms left out", "BN603", leave_out, Severity.ERROR, (Scope.ONE,), _BOTH, targets=one_of_several, only=STATES
-    ),
+    *_against("norms left out", "BN603", leave_out, Severity.ERROR, (Scope.ONE,), _BOTH, targets=several, only=STATES),
     *_against("a norm too many", "BN603", put_in, Severity.ERROR, (Scope.ALL,), _BOTH, only=STATES),
     *(
         fault

@@ -7,13 +7,13 @@ from functools import partial
 import torch
 from fault_matrix.faults.configuration import that_train
 from fault_matrix.faults.places import replace
+from fault_matrix.faults.saved_state import WHOLE_MODULES
 from fault_matrix.values import Facet, Fault, Planting, Scope
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from bnaudit.results import Question, Severity
 
-OBJECTS = frozenset({"pickled module", "live module"})
 _MODES = ("BN201", "BN206")
 _BEHIND = ("BN403", "BN404")
 """A norm that lost its weight gives other values to the layers behind it, whose statistics do not fit then."""
@@ -115,7 +115,7 @@ FAULTS = [
             targets=beside_others,
             needs=frozenset({Facet.CLASSES}),
             also=(*_MODES, "BN202"),
-            only=OBJECTS | {"scripted", "traced", "state dict"},
+            only=WHOLE_MODULES | {"scripted", "traced", "state dict"},
         )
         for scope in (Scope.ALL, Scope.ONE)
     ),
@@ -131,7 +131,7 @@ FAULTS = [
             needs=frozenset({Facet.FLAGS}),  # a script that is loaded knows what trains, too
             measured=True,
             gone={"traced": "train() changes its flags, and no recorded call updates a statistic"},
-            only=OBJECTS | {"scripted", "traced"},
+            only=WHOLE_MODULES | {"scripted", "traced"},
         )
         for scope in (Scope.ALL, Scope.ONE)
     ),
@@ -161,7 +161,7 @@ FAULTS = [
         targets=beside_others,
         needs=frozenset({Facet.CLASSES}),
         also=(*_MODES, *_BEHIND),
-        only=OBJECTS,
+        only=WHOLE_MODULES,
     ),
     Fault(
         "a block that trains around a norm without weight",
@@ -172,7 +172,7 @@ FAULTS = [
         targets=beside_others,
         also=(*_MODES, *_BEHIND),
         unnoted=True,
-        only=OBJECTS,
+        only=WHOLE_MODULES,
     ),
     Fault(
         "no parameter trains",
@@ -184,7 +184,7 @@ FAULTS = [
         targets=with_affine,
         also=_MODES,
         unnoted=True,
-        only=OBJECTS | {"scripted"},
+        only=WHOLE_MODULES | {"scripted"},
     ),
     Fault(
         "frozen weights and momentum 0",
@@ -195,7 +195,7 @@ FAULTS = [
         targets=beside_others,
         also=(*_MODES, "BN208"),
         unnoted=True,
-        only=OBJECTS,
+        only=WHOLE_MODULES,
     ),
     Fault(
         "frozen norms kept in eval mode in training",
@@ -220,7 +220,7 @@ FAULTS = [
             needs=frozenset({Facet.CLASSES}),
             instead=("BN301",),
             also=("BN204", "BN501", *_RUN),  # the norms that are frozen move theirs while it adapts
-            only=OBJECTS,
+            only=WHOLE_MODULES,
         )
         for scope in (Scope.ALL, Scope.ONE)
     ),

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from fault_matrix.faults.configuration import without_statistics
 from fault_matrix.faults.places import replace
-from fault_matrix.values import Facet, Fault, Planting, Scope, tracked
+from fault_matrix.faults.saved_state import with_affine
+from fault_matrix.values import Facet, Fault, Planting, Scope
 from onnx import helper
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -40,11 +41,6 @@ class OverTheBatch(nn.Module):
         mean = x.mean(axes, keepdim=True)
         var = ((x - mean) ** 2).mean(axes, keepdim=True)
         return (x - mean) / torch.sqrt(var + self.eps) * self.weight.reshape(shape) + self.bias.reshape(shape)
-
-
-def with_affine(net: nn.Module) -> list[str]:
-    """Batch norms that have statistics, a weight and a bias."""
-    return [name for name in tracked(net) if net.get_submodule(name).weight is not None]
 
 
 def _norms(graph: Any, layers: tuple[str, ...]) -> list[Any]:

@@ -11,12 +11,11 @@ from functools import partial
 
 import torch
 from fault_matrix.faults.places import replace
+from fault_matrix.faults.saved_state import WHOLE_MODULES
 from fault_matrix.values import Facet, Fault, Planting, Scope
 from torch import nn
 
 from bnaudit.results import Question, Severity
-
-READABLE = frozenset({"pickled module", "live module"})
 
 
 class Holder:
@@ -102,15 +101,6 @@ WAYS: dict[str, type[nn.Module]] = {
 }
 
 
-def called_norms(net: nn.Module) -> list[str]:
-    """Batch norms with statistics that the net calls, and does not use by their attributes."""
-    return [
-        name
-        for name, module in net.named_modules()
-        if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is not None
-    ]
-
-
 def hide(planting: Planting, way: type[nn.Module], training: bool) -> None:
     """In these modules, in this mode; all else is in eval mode."""
     for name in planting.layers:
@@ -132,13 +122,12 @@ def _fault(name: str, way: type[nn.Module], training: bool, scope: Scope) -> Fau
         Severity.ERROR if training else Severity.WARNING,
         Question.EVAL_MODE if training else Question.BUFFERS,
         scope,
-        targets=called_norms,
         needs=frozenset({Facet.CLASSES}),
         # Run, it is seen to use the batch, to move its statistics and to be behind the differences of the modes.
         also=("BN301", "BN303", "BN306", "BN401", "BN402", "BN403", "BN404") if training else (),
         # In eval mode it holds its mode for now: what is lost is its state, and that is no question of its own.
         leaves_open=not training,
-        only=READABLE,
+        only=WHOLE_MODULES,
     )
 
 
@@ -157,9 +146,8 @@ FAULTS = [
             None,
             Question.EVAL_MODE,
             scope,
-            targets=called_norms,
             unnoted=True,
-            only=READABLE,
+            only=WHOLE_MODULES,
         )
         for scope in (Scope.ALL, Scope.ONE)
     ),

@@ -7,16 +7,15 @@ from typing import Any
 
 import torch
 from fault_matrix.faults.places import always, differs_in_a_row, layers, put_behind
+from fault_matrix.faults.saved_state import IN_PYTHON
 from fault_matrix.values import Facet, Fault, Planting, Scope
 from run_time.more_nets import CallCounter, HistoryList
 from torch import nn
 
 from bnaudit.results import Question, Severity
 
-_STATES = frozenset({"state dict", "nested checkpoint", "legacy", "safetensors"})
-_IN_PYTHON = _STATES | {"pickled module", "live module"}
+_WITH_ATTRIBUTES = IN_PYTHON | {"scripted"}
 """A trace and a graph hold the value that an attribute had when they were made."""
-_WITH_ATTRIBUTES = _IN_PYTHON | {"scripted"}
 
 
 class Carrying(nn.Module):
@@ -118,8 +117,8 @@ FAULTS = [
     _fault("carried in an attribute, weakly", lambda: Carrying(1e-3)),
     _fault("carried in an attribute, as small as rounding", lambda: Carrying(1e-7), None),
     _fault("the last batch is kept", LastBatch),
-    _fault("calls are counted", CallCounter, only=_IN_PYTHON),
-    _fault("a list that grows", HistoryList, only=_IN_PYTHON),
+    _fault("calls are counted", CallCounter, only=IN_PYTHON),
+    _fault("a list that grows", HistoryList, only=IN_PYTHON),
     _fault("a buffer outside the state dict", HiddenBuffer, only=_WITH_ATTRIBUTES | {"exported"}),
     _fault("a table of positions", Ahead, None),
     _fault("the last batch is kept and not used", Watched, None),

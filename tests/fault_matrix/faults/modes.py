@@ -137,48 +137,30 @@ def switched_after_tracing(planting: Planting) -> None:
     planting.net = made.eval()
 
 
-_FLAGS = frozenset({Facet.FLAGS})
-
-_TRACED = frozenset({"traced"})
+_LOADED_AS_IT_IS = {"scripted": Severity.ERROR}
+"""A script is the artifact that is served; nothing in it calls eval()."""
 _SEEN = ("BN301", "BN302", "BN303", "BN306", "BN401", "BN402", "BN403", "BN404")
 """What a run shows of a graph that trains: it mixes samples, drops, moves statistics, fails for a batch of one."""
 
 FAULTS = [
-    Fault(
-        "saved in training mode",
-        "BN201",
-        in_training_mode,
-        Severity.WARNING,
-        Question.EVAL_MODE,
-        Scope.ALL,
-        targets=mode_dependent,
-        needs=_FLAGS,
-        severity_in={"scripted": Severity.ERROR},
-        only=SAVED | WITHOUT_FLAGS,
-    ),
-    Fault(
-        "one module left in training mode",
-        "BN201",
-        left_in_training_mode,
-        Severity.WARNING,
-        Question.EVAL_MODE,
-        Scope.ONE,
-        targets=mode_dependent,
-        needs=_FLAGS,
-        severity_in={"scripted": Severity.ERROR},
-        only=SAVED | WITHOUT_FLAGS,
-    ),
-    Fault(
-        "dropout left on",
-        "BN201",
-        dropping,
-        Severity.WARNING,
-        Question.EVAL_MODE,
-        Scope.ONE,
-        targets=plain_linear,
-        needs=_FLAGS,
-        severity_in={"scripted": Severity.ERROR},
-        only=SAVED | WITHOUT_FLAGS,
+    *(
+        Fault(
+            name,
+            "BN201",
+            plant,
+            Severity.WARNING,
+            Question.EVAL_MODE,
+            scope,
+            targets=targets,
+            needs=frozenset({Facet.FLAGS}),
+            severity_in=_LOADED_AS_IT_IS,
+            only=SAVED | WITHOUT_FLAGS,
+        )
+        for name, plant, scope, targets in (
+            ("saved in training mode", in_training_mode, Scope.ALL, mode_dependent),
+            ("one module left in training mode", left_in_training_mode, Scope.ONE, mode_dependent),
+            ("dropout left on", dropping, Scope.ONE, plain_linear),
+        )
     ),
     Fault(
         "layers without modes in training mode",
@@ -277,14 +259,20 @@ FAULTS = [
             Scope.ALL,
             targets=norms_with_modes,
             measured=True,
-            severity_in={"scripted": Severity.ERROR},
+            severity_in=_LOADED_AS_IT_IS,
             also=_SEEN,
             only=only,
         )
         for name, rule, plant, severity, only in (
             ("saved in training mode", "BN201", in_training_mode, Severity.WARNING, SAVED),
             ("all norms in training form", "BN202", left_in_training_mode, Severity.ERROR, FIXING),
-            ("traced in training mode, then eval()", "BN203", switched_after_tracing, Severity.ERROR, _TRACED),
+            (
+                "traced in training mode, then eval()",
+                "BN203",
+                switched_after_tracing,
+                Severity.ERROR,
+                frozenset({"traced"}),
+            ),
         )
     ),
     Fault(

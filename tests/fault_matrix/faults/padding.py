@@ -7,14 +7,13 @@ from collections.abc import Callable
 
 import torch
 from fault_matrix.faults.places import BEYOND_ROUNDING, Symptom, always, put_behind, run
+from fault_matrix.faults.saved_state import IN_PYTHON
 from fault_matrix.values import Facet, Fault, Inputs, Planting, Scope
 from torch import nn
 
 from bnaudit.results import Question, Severity
 
-_OF_ANY_LENGTH = frozenset(
-    {"state dict", "nested checkpoint", "legacy", "safetensors", "pickled module", "scripted", "live module"}
-)
+_OF_ANY_LENGTH = IN_PYTHON | {"scripted"}
 """A graph is exported for one length."""
 
 

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 from fault_matrix.faults.places import NOT_OLDER_ONNX, Share, always, differs_in_a_row, layers, put_behind
+from fault_matrix.faults.saved_state import WHOLE_MODULES
 from fault_matrix.values import Facet, Fault, Planting, Scope
 from run_time.more_nets import Sampled
 from torch import nn
 
 from bnaudit.results import Question, Severity
-
-_IN_PLAIN_PYTHON = frozenset({"pickled module", "live module"})
 
 
 class Noise(nn.Module):
@@ -89,7 +88,7 @@ FAULTS = [
     _fault("a path dropped by hand", DroppedPath),
     _fault("masked at random", Masked, also=("BN403", "BN404")),  # for a norm behind, zeros are another distribution
     _fault("samples a mixture", lambda: Share(Sampled(), 0.05), only=NOT_OLDER_ONNX),
-    _fault("NumPy's noise", NoiseOfNumPy, whole=True, only=_IN_PLAIN_PYTHON),
+    _fault("NumPy's noise", NoiseOfNumPy, whole=True, only=WHOLE_MODULES),
     _fault("noise in training only", NoiseInTraining, None),
     _fault("noise of size 0", NoiseOfNoSize, None),
 ]

@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 from fault_matrix.carriers import CARRIERS
+from fault_matrix.faults.configuration import that_train
 from fault_matrix.faults.places import always, layers, put_behind, replace, run, without_padding
-from fault_matrix.values import OF_IMAGES, Facet, Fault, NoEffectError, Planting, Scope, tracked
+from fault_matrix.values import OF_IMAGES, Facet, Fault, NoEffectError, Planting, Scope
 from torch import nn
 
 from bnaudit.results import Question, Severity
@@ -21,12 +22,6 @@ _RUNS = frozenset({Facet.FORWARD, Facet.RUNS})
 _STORED = _RUNS | {Facet.STATISTICS}
 _ALL_SAMPLES = {"batch_size": 32}
 """Two batches of 32 in training mode: all 64 samples but the anchors of the second."""
-
-
-def learning(net: nn.Module) -> list[str]:
-    """The norms that train() puts into training mode: those of a norm_eval backbone have one mode for both."""
-    trained = copy.deepcopy(net).train()
-    return [name for name in tracked(net) if trained.get_submodule(name).training]
 
 
 def stale(sd: float, factor: float) -> Callable[[Planting], None]:
@@ -78,7 +73,7 @@ def classifying(net: nn.Module) -> list[str]:
     one_input = len(inspect.signature(net.forward).parameters) == 1
     last = [net.get_submodule(name) for name in layers(net)][-1:]
     decides = bool(last) and isinstance(last[0], nn.Linear) and last[0].out_features > 2
-    return learning(net) if one_input and decides else []
+    return that_train(net) if one_input and decides else []
 
 
 def shift_statistics(norm: Any, sd: float, factor: float, rng: Any) -> None:
@@ -170,7 +165,7 @@ def trained_with(batch_size: int) -> Callable[[Planting], None]:
         planting.located = tuple(f"{name}.norm" for name in planting.located or ())
         for name in planting.located:
             _settle(planting.net.get_submodule(name), torch.cat(_received(planting, name)))
-        others = (name for name in learning(planting.net) if _has_single_values(planting, name))
+        others = (name for name in that_train(planting.net) if _has_single_values(planting, name))
         planting.located = tuple({*planting.located, *others})
 
     return plant
@@ -202,7 +197,7 @@ def _settle(norm: Any, values: torch.Tensor) -> None:
 def _fault(
     rule: str, name: str, plant: Callable[[Planting], None], severity: Severity | None, *scopes: Scope, **more: Any
 ) -> list[Fault]:
-    fields = {"question": Question.GAP, "needs": _RUNS, "measured": True, "targets": learning, **more}
+    fields = {"question": Question.GAP, "needs": _RUNS, "measured": True, "targets": that_train, **more}
     return [Fault(name, rule, plant, severity, scope=scope, **fields) for scope in scopes or (Scope.ONE,)]
 
 

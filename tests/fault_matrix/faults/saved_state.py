@@ -14,6 +14,8 @@ PICKLED_STATES = frozenset({"state dict", "nested checkpoint", "legacy"})
 """The carriers of a state dict that can hold any object, and the versions of its classes."""
 STATES = PICKLED_STATES | {"safetensors"}
 WHOLE_MODULES = frozenset({"pickled module", "live module"})
+IN_PYTHON = STATES | WHOLE_MODULES
+"""Their forward() is the user's own code, whatever it does."""
 STATISTICS = ("running_mean", "running_var")
 COUNTER = "num_batches_tracked"
 MEASURED = ("BN403", "BN404")
@@ -63,20 +65,20 @@ def forget_versions(planting: Planting) -> None:
 
 def with_siblings(net: nn.Module) -> list[str]:
     """Norms with weight and bias to which another stands at the same place of a sibling block."""
-    return [name for name in _affine(net) if sum(_place(other) == _place(name) for other in tracked(net)) > 1]
+    return [name for name in with_affine(net) if sum(_place(other) == _place(name) for other in tracked(net)) > 1]
 
 
 def without_siblings(net: nn.Module) -> list[str]:
     """The other norms with weight and bias of a net that has at least two norms."""
     names = tracked(net)
-    alone = set(_affine(net)) - set(with_siblings(net))
+    alone = set(with_affine(net)) - set(with_siblings(net))
     return [name for name in names if name in alone] if len(names) > 1 else []
 
 
 def named_like_others(net: nn.Module) -> list[str]:
     """Norms with weight and bias whose names differ from another's in numbers alone, or that are called bn."""
     names = [_without_numbers(name) for name in tracked(net)]
-    return [name for name in _affine(net) if names.count(_without_numbers(name)) > 1 or "bn" in name]
+    return [name for name in with_affine(net) if names.count(_without_numbers(name)) > 1 or "bn" in name]
 
 
 def several(net: nn.Module) -> list[str]:
@@ -88,7 +90,7 @@ def several(net: nn.Module) -> list[str]:
 def all_with_weights(net: nn.Module) -> list[str]:
     """All tracked norms of a net in which each has weight and bias: without them, nothing is left of a layer."""
     names = tracked(net)
-    return names if names == _affine(net) else []
+    return names if names == with_affine(net) else []
 
 
 def set_counters(net: nn.Module, count: int) -> None:
@@ -98,7 +100,8 @@ def set_counters(net: nn.Module, count: int) -> None:
             module.num_batches_tracked.fill_(count)
 
 
-def _affine(net: nn.Module) -> list[str]:
+def with_affine(net: nn.Module) -> list[str]:
+    """All tracked norms with weight and bias."""
     return [name for name in tracked(net) if net.get_submodule(name).weight is not None]
 
 

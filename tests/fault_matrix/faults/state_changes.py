@@ -8,16 +8,17 @@ from typing import Any
 import torch
 from fault_matrix.faults.leaks import using_statistics
 from fault_matrix.faults.places import Symptom, always, layers, put_behind, run
+from fault_matrix.faults.saved_state import IN_PYTHON
 from fault_matrix.values import OF_IMAGES, Facet, Fault, Inputs, Planting, Scope
 from run_time.more_nets import AdaptingNorm
 from torch import nn
 
 from bnaudit.results import Question, Severity
 
-_STATES = frozenset({"state dict", "nested checkpoint", "legacy", "safetensors"})
-_IN_PYTHON = _STATES | {"pickled module", "live module"}
-_MOVES_BUFFERS = _IN_PYTHON | {"scripted", "exported"}
+_MOVES_BUFFERS = IN_PYTHON | {"scripted", "exported"}
 _RUNS = frozenset({Facet.FORWARD, Facet.RUNS})
+_CARRIED = ("BN306",)
+"""Where what moved changes the next prediction, that is told."""
 
 
 class Adapting1d(nn.BatchNorm1d):
@@ -132,30 +133,42 @@ def _behind(module: Callable[[], nn.Module], shows: Symptom) -> Callable[[Planti
 
 def _fault(
     name: str,
-    module: Callable[[], nn.Module] | None,
+    module: Callable[[], nn.Module],
     severity: Severity | None = Severity.ERROR,
     scope: Scope = Scope.ONE,
     **more: Any,
 ) -> Fault:
-    plant = adapting if module is None else _behind(module, changes_state if severity else always)
-    fields = {"targets": layers, "only": _MOVES_BUFFERS, "needs": _RUNS, "instead": ("BN306",) if severity else ()}
-    return Fault(name, "BN402", plant, severity, Question.EVAL_MODE, scope, measured=True, **{**fields, **more})
+    fields = {"targets": layers, "only": _MOVES_BUFFERS, "instead": _CARRIED if severity else (), **more}
+    return _planted(name, _behind(module, changes_state if severity else always), severity, scope, **fields)
+
+
+def _planted(
+    name: str, plant: Callable[[Planting], None], severity: Severity | None, scope: Scope, **more: Any
+) -> Fault:
+    return Fault(name, "BN402", plant, severity, Question.EVAL_MODE, scope, needs=_RUNS, measured=True, **more)
 
 
 FAULTS = [
-    *(  # where a net calls it several times per forward, what one call moved enters the next
-        _fault(
-            "a norm whose mean adapts", None, scope=scope, targets=using_statistics, only=_IN_PYTHON, also=("BN301",)
+    *(
+        _planted(
+            "a norm whose mean adapts",
+            adapting,
+            Severity.ERROR,
+            scope,
+            targets=using_statistics,
+            only=IN_PYTHON,
+            instead=_CARRIED,
+            also=("BN301",),  # where a net calls it several times per forward, what one call moved enters the next
         )
         for scope in (Scope.ALL, Scope.ONE)
     ),
     _fault("an average of what was seen", lambda: Average(0.1)),
     _fault("an average of what was seen", lambda: Average(0.1), scope=Scope.ALL),
     _fault("an average of what was seen, weakly", lambda: Average(1e-4)),
-    _fault("a scale set by the first batch", ScaledOnce, only=_IN_PYTHON, also=("BN301",)),  # the whole batch sets it
-    _fault("a weight moved through NumPy", MovedByNumPy, only=_IN_PYTHON),
-    _fault("an observer left on", Observed, only=_IN_PYTHON | {"scripted"}),
+    _fault("a scale set by the first batch", ScaledOnce, only=IN_PYTHON, also=("BN301",)),  # the whole batch sets it
+    _fault("a weight moved through NumPy", MovedByNumPy, only=IN_PYTHON),
+    _fault("an observer left on", Observed, only=IN_PYTHON | {"scripted"}),
     _fault("forwards are counted in a buffer", Forwards, None),
-    _fault("a table in a buffer", Table, None, only=_IN_PYTHON),
+    _fault("a table in a buffer", Table, None, only=IN_PYTHON),
     _fault("an average in training only", lambda: AverageInTraining(0.1), None),
 ]
