@@ -23,7 +23,7 @@ import bnaudit.measurement  # noqa: E402
 import bnaudit.session  # noqa: E402
 from bnaudit.comparison import Comparison  # noqa: E402
 from bnaudit.description import Description, NormLayer, Part  # noqa: E402
-from bnaudit.measurement import Measured, Measurement, StateChange  # noqa: E402
+from bnaudit.measurement import Measured, Measurement, Production, Repeat, StateChange  # noqa: E402
 from bnaudit.records import Record  # noqa: E402
 from bnaudit.run_objects import type_name  # noqa: E402
 
@@ -60,6 +60,8 @@ PLAIN: dict[object, dict[str, Any]] = {
     NormLayer: {"type": "string"},
     Description: BASELINE,
 }
+ADDED: dict[type[Record], tuple[str, ...]] = {Production: ("rounding",), Repeat: ("after_others",)}
+"""Fields that reports of version 1 which were written earlier lack."""
 
 
 def kinds() -> list[type[Measurement]]:
@@ -104,7 +106,7 @@ def _object(kind: type[Record], made: dict[str, Any]) -> dict[str, Any]:
         "type": "object",
         "description": inspect.getdoc(kind) or "",
         "properties": properties,
-        "required": list(properties),
+        "required": [name for name in properties if name not in ADDED.get(kind, ())],
         "additionalProperties": False,
     }
 

@@ -12,7 +12,7 @@ from builders import batch_norm, description, part
 from measured import measured
 
 from bnaudit.auditing import conclude
-from bnaudit.measurement import Shift, Swap
+from bnaudit.measurement import Production, Repeat, Shift, Swap
 from bnaudit.records import replace
 from bnaudit.reports import View
 from bnaudit.reports.json import RENDERER
@@ -90,6 +90,20 @@ def test_what_a_run_showed_or_why_there_was_none_is_written(make_report: Make, h
     assert (failed["not_run"], failed["run_needs"]) == ("ValueError at net.py:7", "--inputs")
     assert failed["run_failed"] is True
     assert (written["interrupted"], written["exit_code"]) == (True, 130)
+
+
+def test_a_report_of_version_1_without_the_fields_that_came_later_still_fits(
+    make_report: Make, healthy: Audit, validator: Any
+) -> None:
+    exact = Shift(exact=True)
+    shown = measured(Repeat(in_a_row=exact, restored=None, random=()), Production(shift=exact, form="torch.compile"))
+    written = document(make_report(replace(healthy, measured=shown)))
+    validator.validate(written)
+    repeat, production = written["artifacts"][0]["measured"]["measurements"]
+    del repeat["after_others"], production["rounding"]
+    validator.validate(written)
+    del production["form"]
+    assert not validator.is_valid(written)
 
 
 def test_what_is_intended_is_marked(make_report: Make, faulty: Audit, validator: Any) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 NAMES = ("report-1", "artifact-1", "diagnosis-1", "trace-1")
+ADDED = ["/$defs/run-production/rounding", "/$defs/run-repeat/after_others"]
+"""Fields that came within version 1: a report that was written before has none of them."""
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -46,12 +48,15 @@ def whole(document: dict[str, Any], node: Any) -> Any:
 def test_no_object_has_unknown_or_missing_fields(name: str) -> None:
     found = list(objects(schema(name)))
     assert len(found) > 5
+    optional = []
     for where, node in found:
         if "properties" in node:
             assert node["additionalProperties"] is False, where
-            assert set(node["required"]) == set(node["properties"]), where
+            assert set(node["required"]) <= set(node["properties"]), where
+            optional += [f"{where}/{field}" for field in node["properties"] if field not in node["required"]]
         else:
             assert isinstance(node["additionalProperties"], dict), where
+    assert optional == (ADDED if name == "report-1" else [])
 
 
 @pytest.mark.parametrize("name", NAMES)
