@@ -54,7 +54,7 @@ def examine(piece: dict[str, Any], folder: Path) -> dict[str, Any]:
         before = run.audited(net, record, "trained")
         alarms = false_alarms(before.findings, never_ran)
         record["artifacts"]["trained"]["false_alarms"] = alarms
-        planted = plant(net, carrier, random)
+        planted = plant(net, "traced" if record.get("way") == "traced" else carrier, random)
         if planted is None:
             return record
         heard = run.audited(net, record, "faulty", quick=not (planted.of_mode and carrier == "live"))

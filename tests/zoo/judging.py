@@ -68,11 +68,18 @@ def outcome(planted: Planted, findings: list[Found], before: list[Found]) -> Out
     least = LEVELS.index(planted.severity)
     hits = [f for f in findings if f["rule"] == planted.rule and LEVELS.index(f["severity"]) >= least]
     new = [f for f in hits if f not in before]
-    named = {f["layer"] for f in new}
+    named = {_planted_at(f["layer"], planted.layers) for f in new}
     located = named == set(planted.layers) or (named == {None} and _in_sentence(planted, new))
     beside = [f for f in loud(findings) if f not in before and f not in hits]
-    beside += [f for f in loud(new) if f["layer"] is not None and f["layer"] not in planted.layers]
+    beside += [f for f in loud(new) if f["layer"] and _planted_at(f["layer"], planted.layers) not in planted.layers]
     return Outcome(bool(new), located, beside)
+
+
+def _planted_at(named: str | None, layers: Collection[str]) -> str | None:
+    """The layer that is named. TorchScript of a class that is not torch's (timm's GroupNormAct) shows the norm as a
+    call in the module's code, `bn2.forward.group_norm`: that is `bn2`."""
+    module = (named or "").partition(".forward.")[0]
+    return module if named and module in layers else named
 
 
 def _in_sentence(planted: Planted, hits: list[Found]) -> bool:

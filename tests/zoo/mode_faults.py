@@ -24,7 +24,7 @@ class ModeFault(NamedTuple):
     severity: str
     plant: Callable[[_BatchNorm], object]
     rules: dict[str, str]
-    """Carrier → the rule that must find it; a carrier that is not here cannot show it."""
+    """Carrier → the rule that must find it; a carrier that is not here cannot show it. A trace has fixed its modes."""
 
 
 def _forget(norm: _BatchNorm) -> None:
@@ -37,9 +37,11 @@ OF_MODE = (
         "one norm in training mode",
         "warning",
         lambda norm: norm.train(),
-        {"live": "BN201", "torchscript": "BN201", "pt2": "BN202", "onnx": "BN202"},
+        {"live": "BN201", "torchscript": "BN201", "traced": "BN202", "pt2": "BN202", "onnx": "BN202"},
     ),
-    ModeFault("one norm without tracking", "warning", _forget, {"live": "BN204", "torchscript": "BN204"}),
+    ModeFault(
+        "one norm without tracking", "warning", _forget, {"live": "BN204", "torchscript": "BN204", "traced": "BN204"}
+    ),
     ModeFault("one norm frozen, and updating", "error", lambda norm: norm.requires_grad_(False), {"live": "BN501"}),
 )
 

@@ -104,7 +104,7 @@ def test_names_of_faults_are_unique_and_those_of_every_carrier_exist() -> None:
     assert set(IN_EVERY_CARRIER) <= set(names)
 
 
-@pytest.mark.parametrize("carrier", ["live", "torchscript", "pt2", "onnx"])
+@pytest.mark.parametrize("carrier", ["live", "torchscript", "traced", "pt2", "onnx"])
 def test_a_fault_in_the_module_is_in_a_norm_that_ran_or_in_an_affine(carrier: str) -> None:
     for seed in range(20):
         net = moved()

@@ -27,6 +27,8 @@ def test_the_rule_at_the_layer_is_found_and_located() -> None:
         ([found("BN106", "bn1"), found("BN106", "bn2")], (True, False)),
         ([found("BN106", None, message="in 3 layers")], (True, False)),
         ([found("BN106", None, message="in bn2")], (True, True)),
+        ([found("BN106", "bn2.forward.group_norm")], (True, True)),
+        ([found("BN106", "bn1.forward.group_norm")], (True, False)),
     ],
 )
 def test_another_rule_layer_or_severity_is_not_it(findings: list[dict[str, Any]], expected: tuple[bool, bool]) -> None:
