@@ -56,11 +56,12 @@ class Plant(NamedTuple):
 def plant(net: nn.Module, carrier: str, random: Random) -> Plant | None:
     """Plant one fault that this carrier can show; a batch norm that never ran is left alone. None: no norm layer.
 
-    A norm that its class spells out in arithmetic (ConvNeXt V2's response norm) is no layer in a graph or in code.
+    A norm that its class spells out in arithmetic (ConvNeXt V2's response norm, EvoNorm) is no operator and no class
+    that is known: these carriers do not list it. A state dict does where its name says that it is one.
     """
     ran = {name: norm for name, norm in tracking(net) if int(norm.num_batches_tracked or 0)}
     modes = [fault for fault in OF_MODE if carrier in fault.rules and _can_have(fault, ran)]
-    layers = Layers(list(ran), affine_norms(net, of_torch=carrier != "live"))
+    layers = Layers(list(ran), affine_norms(net, of_torch=True))
     states = [fault for fault in OF_STATE if faults.fits(fault, layers)]
     if not modes and not states:
         return None
