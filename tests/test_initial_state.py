@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
+import numpy as np
 import pytest
 import torch
 from builders import batch_norm, tensor
+from numpy.typing import NDArray
 
 from bnaudit.description import CUMULATIVE, NormLayer
 from bnaudit.initial_state import (
     has_drawn_affines,
     has_initial_affine,
     initial_share,
+    is_absorbed,
     is_fresh,
     is_virgin,
     updates,
@@ -71,6 +75,11 @@ def test_one_optimizer_step_is_seen() -> None:
         ((0.95, 1.06, 1.01), (0, 0, 0), True),
         ((0.95, 1.06, 1.01), (0, 1e-9, 0), False),
         ((0.95, 1.11, 1.01), (0, 0, 0), False),
+        ((0.2, 1.0, 0.5), (0, 0, 0), True),
+        ((0.9, 1.1, 1.0), (0, 0, 0), True),
+        ((0.91, 1.09, 1.0), (0, 0, 0), True),
+        ((0.89, 1.01, 1.0), (0, 0, 0), False),
+        ((), (), True),
     ],
 )
 def test_initial_affine(gamma: object, beta: object, initial: bool) -> None:
@@ -96,7 +105,8 @@ def test_without_values_nothing_is_virgin() -> None:
     absent = tensor("bn1.running_mean", None, absence="on the meta device")
     assert not is_virgin(batch_norm(mean=absent, var=(1, 1, 1)))
     assert not is_virgin(batch_norm(mean=None, var=None))
-    assert not is_virgin(batch_norm(mean=(), var=()))
+    for mean, var in (((), ()), ((), (1, 1, 1)), ((0, 0, 0), ()), ((0, 0, 0), None)):
+        assert not is_virgin(batch_norm(mean=mean, var=var))
 
 
 @pytest.mark.parametrize(
@@ -110,6 +120,8 @@ def test_without_values_nothing_is_virgin() -> None:
         (0, 0.1, None),
         (10, 0.0, None),
         (float("inf"), 0.1, None),
+        (2, 1.0, 0.0),
+        (2, 1.5, None),
     ],
 )
 def test_initial_share(counter: float, momentum: object, share: float | None) -> None:
@@ -192,3 +204,87 @@ def test_few_layers_or_missing_counters_prove_no_draw() -> None:
     assert not is_fresh(_drawn(layers=7))
     assert not is_fresh(_drawn(counter=None))
     assert not is_fresh(_drawn(counter=5))
+
+
+def test_statistics_that_are_not_there_leave_no_share() -> None:
+    assert initial_share(batch_norm(mean=None, counter=10)) is None
+    assert initial_share(batch_norm(counter=None)) is None
+
+
+def test_eight_layers_that_were_never_counted_prove_a_draw() -> None:
+    assert has_drawn_affines(_drawn(layers=8))
+    first, *others = _drawn()
+    assert not has_drawn_affines([batch_norm(gamma=first.gamma, beta=first.beta, counter=1), *others])
+
+
+@pytest.mark.parametrize("left", [{"gamma": None}, {"beta": None}, {"gamma": ()}, {"beta": ()}])
+def test_a_layer_without_weight_or_bias_was_not_drawn_as_the_others(left: dict[str, object]) -> None:
+    first, *others = _drawn()
+    assert not has_drawn_affines([_with(first, **left), *others])
+
+
+@pytest.mark.parametrize("value", [0.1, math.inf, math.nan])
+def test_weights_of_one_number_or_none_were_not_drawn(value: float) -> None:
+    alike = torch.full((64,), value).numpy()
+    assert not has_drawn_affines([_with(layer, gamma=alike) for layer in _drawn()])
+
+
+@pytest.mark.parametrize(
+    ("layers", "absorbed"),
+    [
+        ([{}, {}], True),
+        ([{}], False),
+        ([], False),
+        ([{}, {"var": None}], False),
+        ([{"mean": None}, {}], False),
+        ([{"var": None}, {}], False),
+        ([{"mean": (), "var": ()}, {}], False),
+    ],
+)
+def test_absorbed_statistics_need_two_layers_with_values(layers: list[dict[str, object]], absorbed: bool) -> None:
+    settings = {"mean": (0, 0, 0), "var": (1, 1, 1), "beta": (1, 2, 3), "counter": None}
+    assert is_absorbed([batch_norm(**{**settings, **each}) for each in layers]) is absorbed
+
+
+@pytest.mark.parametrize(("below_one", "absorbed"), [(0.95e-3, True), (1.05e-3, False)])
+def test_absorbed_variances_lie_within_a_thousandth_of_1(below_one: float, absorbed: bool) -> None:
+    layer = batch_norm(mean=(0, 0, 0), var=(1 - below_one,) * 3, beta=(1, 2, 3), counter=None)
+    assert is_absorbed([layer, layer]) is absorbed
+
+
+def test_one_trained_layer_makes_a_model_that_is_not_fresh() -> None:
+    fresh = {"mean": (0, 0, 0), "var": (1, 1, 1), "gamma": (1, 1, 1), "beta": (0, 0, 0), "counter": 0}
+    assert is_fresh([batch_norm(**fresh), batch_norm(**fresh)])
+    assert not is_fresh([batch_norm(**fresh), batch_norm(**{**fresh, "beta": (0, 0.1, 0)})])
+
+
+def _alike(values: NDArray[np.float64], last: NDArray[np.float64]) -> list[NormLayer]:
+    """Eight layers whose weights and biases are these values, but for the last one's."""
+    return [_with(layer, gamma=each, beta=each) for layer, each in zip(_drawn(8), [*[values] * 7, last], strict=True)]
+
+
+NORMAL = np.array([NormalDist().inv_cdf((i + 0.5) / 64) for i in range(64)])
+
+
+@pytest.mark.parametrize(("errors", "drawn"), [(4.9, True), (5.1, False)])
+def test_a_mean_within_five_errors_was_drawn(errors: float, drawn: bool) -> None:
+    """Eight means of 64 values: one that is off by d moves the common one by d / 8, and the spread by d² · 7 / 64."""
+    limit = errors / 8
+    off = limit / math.sqrt((7 / 8) ** 2 - limit**2 * 7 / 64) * NORMAL.std()
+    assert has_drawn_affines(_alike(NORMAL, NORMAL + off)) is drawn
+
+
+@pytest.mark.parametrize(("apart", "drawn"), [(0.4567, True), (0.4583, False)])
+def test_a_spread_within_five_errors_was_drawn(apart: float, drawn: bool) -> None:
+    """5 / √64 / √2 + 1 / 64 = 0.4575; a spread f times the others' is f / √((7 + f²) / 8) times the common one."""
+    share = 1 + apart
+    factor = math.sqrt(7 * share**2 / (8 - share**2))
+    assert has_drawn_affines(_alike(NORMAL, NORMAL * factor)) is drawn
+
+
+@pytest.mark.parametrize(("inner", "drawn"), [(64, True), (73, True), (74, False), (100, False)])
+def test_half_of_what_was_drawn_lies_within_its_quartiles(inner: int, drawn: bool) -> None:
+    """Of 8 · 128 values half and 2.5 / √1024 more or less, that is up to 74 of 128, and not 74 itself."""
+    outer = np.where(np.arange(128 - inner) % 2, 1.0, -1.0)
+    values = np.concatenate([np.linspace(-1e-3, 1e-3, inner), outer])
+    assert has_drawn_affines(_alike(values, values)) is drawn

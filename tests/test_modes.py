@@ -7,7 +7,15 @@ import torch
 from builders import batch_norm, part
 
 from bnaudit.description import Carrier, HiddenModule, ModeDependent, NormKind
-from bnaudit.modes import drops_at_random, fixed_or_stored_mode, is_hidden, mode_layers, norm_depends_on_mode
+from bnaudit.modes import (
+    drops_at_random,
+    fixed_or_stored_mode,
+    is_hidden,
+    mode_layers,
+    norm_depends_on_mode,
+    norm_in_training,
+    updates_in_training,
+)
 
 
 def differs(module: torch.nn.Module) -> bool:
@@ -94,3 +102,21 @@ def test_hidden_covers_what_is_inside_and_nothing_that_only_starts_alike() -> No
     assert is_hidden(holder, "norms[1][0]")
     assert not is_hidden(holder, "norms[10]")
     assert not is_hidden(holder, "norms")
+
+
+@pytest.mark.parametrize("kind", [NormKind.BATCH, NormKind.SYNC_BATCH])
+@pytest.mark.parametrize("left_out", [{"mean": None}, {"var": None}])
+def test_one_statistic_makes_a_batch_norm_depend_on_the_mode(kind: NormKind, left_out: dict[str, None]) -> None:
+    assert norm_depends_on_mode(batch_norm(kind=kind, tracks_statistics=False, **left_out)) is True
+    assert norm_depends_on_mode(batch_norm(kind=kind, tracks_statistics=False, mean=None, var=None)) is False
+
+
+@pytest.mark.parametrize("kind", [NormKind.BATCH, NormKind.SYNC_BATCH, NormKind.UNKNOWN])
+def test_what_tracks_and_keeps_statistics_moves_them_in_training(kind: NormKind) -> None:
+    assert updates_in_training(batch_norm(kind=kind, training=True, tracks_statistics=True))
+    assert not updates_in_training(batch_norm(kind=kind, training=True, tracks_statistics=True, mean=None, var=None))
+
+
+def test_a_norm_of_unknown_kind_is_not_said_to_use_the_batch() -> None:
+    assert "batch" not in norm_in_training(NormKind.UNKNOWN)
+    assert "batch" in norm_in_training(NormKind.BATCH)

@@ -133,6 +133,15 @@ def test_a_fork_sees_the_mutant_whether_its_tests_imported_the_module_before_or_
 
 
 @needs_fork
+def test_a_constant_that_tests_took_before_is_seen_by_who_imports_it_afresh(tmp_path: Path) -> None:
+    test = "from large_values import LIMIT\n\ndef test_it():\n    assert LIMIT == 10\n"
+    mutant = next(each for each in mutants(SOURCE, "large_values.py") if each.operator == "constant")
+    assert mutant.at_import
+    assert judged(tmp_path, test)[mutant.id] == "survived"
+    assert judged(tmp_path, test, _code(mutant)) == {"": "broken"}
+
+
+@needs_fork
 @pytest.mark.parametrize(
     ("test", "told"),
     [
@@ -145,13 +154,13 @@ def test_tests_that_say_nothing_of_the_module_judge_no_mutant(tmp_path: Path, te
     assert judged(tmp_path, test) == {"": told}
 
 
-def judged(folder: Path, test: str) -> dict[str, str]:
-    """What becomes of the mutants of a module under one file of tests."""
+def judged(folder: Path, test: str, code: CodeType | None = None) -> dict[str, str]:
+    """What becomes of the mutants of a module, or of a module of this code alone, under one file of tests."""
     path, tests, answers = folder / "large_values.py", folder / "test_large_values.py", folder / "answers"
     path.write_text(SOURCE, encoding="utf-8")
     tests.write_text(test, encoding="utf-8")
-    variants = [Variant(each.id, partial(_code, each)) for each in mutants(SOURCE, path.name)]
-    subject = Subject("large_values", path, [tests], compile(SOURCE, str(path), "exec"))
+    variants = [Variant(each.id, partial(_code, each)) for each in mutants(SOURCE, path.name) if code is None]
+    subject = Subject("large_values", path, [tests], code or compile(SOURCE, str(path), "exec"))
     with answers.open("w", encoding="utf-8") as out:
         os.waitpid(judge(subject, variants, folder, out), 0)
     return dict(map(json.loads, answers.read_text(encoding="utf-8").splitlines()))

@@ -11,6 +11,7 @@ Exit code 1: a survivor without a justification, or a justification of what is n
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import sys
@@ -38,6 +39,8 @@ class Asked(NamedTuple):
     """As it was when the check began, whoever edits it meanwhile."""
     mutants: tuple[Mutant, ...]
     group: int
+    afresh: bool = False
+    """One mutant, in place of the module from the start: its tests import it."""
 
 
 class Check:
@@ -58,18 +61,17 @@ class Check:
         fresh = {path: tuple(each for each in found[path] if each.id not in self.outcomes) for path in paths}
         waiting = deque(Asked(path, sources[path], several, 0) for path, several in fresh.items() if several)
         running: dict[int, tuple[Asked, Path]] = {}
+        numbers = itertools.count()
         with tempfile.TemporaryDirectory(prefix="mutation-") as scratch:
             while waiting or running:
                 while waiting and len(running) < self.jobs:
                     asked = waiting.popleft()
-                    answers = Path(scratch) / f"{asked.path.stem}-{asked.group}.jsonl"
+                    answers = Path(scratch) / f"{asked.path.stem}-{asked.group}-{next(numbers)}.jsonl"
                     running[self._start(asked, answers)] = asked, answers
                 pid, _ = os.wait()
                 asked, answers = running.pop(pid)
-                following = self._read(asked, answers)
+                waiting.extendleft(self._read(asked, answers))
                 self._tell(asked)
-                if following is not None:
-                    waiting.appendleft(following)
         return [mutant for several in found.values() for mutant in several if mutant.id in self.outcomes]
 
     def _tell(self, asked: Asked) -> None:
@@ -78,26 +80,32 @@ class Check:
         print(f"{file_of(asked.path)}: {shown}", file=sys.stderr, flush=True)
 
     def _start(self, asked: Asked, answers: Path) -> int:
-        source = asked.source
-        as_it_is = compile(source, str(asked.path), "exec")
+        code = compile(asked.source, str(asked.path), "exec")
+        variants = [Variant(each.id, _code(asked.source, asked.path, each)) for each in asked.mutants]
+        if asked.afresh:
+            code, variants = variants[0].code(), []
         tests = groups(asked.path, self.depth)[asked.group]
-        subject = Subject(_module_name(asked.path), asked.path, tests, as_it_is, is_asked)
-        variants = [Variant(each.id, _code(source, asked.path, each)) for each in asked.mutants]
+        subject = Subject(_module_name(asked.path), asked.path, tests, code, is_asked)
         with answers.open("w", encoding="utf-8") as out:
             return judge(subject, variants, answers.parent, out, self.log)
 
-    def _read(self, asked: Asked, answers: Path) -> Asked | None:
-        """Keep the answers; what survived is asked before the next group of tests."""
+    def _read(self, asked: Asked, answers: Path) -> list[Asked]:
+        """Keep the answers. What survived is asked before the next group of tests, or first afresh before this one."""
         (_, first), *rest = [json.loads(line) for line in answers.read_text(encoding="utf-8").splitlines()]
-        if first != SURVIVED or len(rest) < len(asked.mutants):
-            why = {HIDDEN: "its tests never import it", BROKEN: "its tests fail as it is"}.get(
-                first, "its tests stopped"
-            )
-            self.broken.append(f"{file_of(asked.path)}: {why}: {groups(asked.path, self.depth)[asked.group]}")
+        if asked.afresh:
+            rest = [[asked.mutants[0].id, KILLED if first == BROKEN else SURVIVED]]
+        elif first != SURVIVED or len(rest) < len(asked.mutants):
+            why = {HIDDEN: "its tests never import it", BROKEN: "its tests fail as it is"}
+            tests = ", ".join(test.name for test in groups(asked.path, self.depth)[asked.group])
+            self.broken.append(f"{file_of(asked.path)}: {why.get(first, 'its tests stopped')}: {tests}")
         self.outcomes.update(rest)
         left = tuple(each for each in asked.mutants if self.outcomes.get(each.id) == SURVIVED)
-        deeper = left and asked.group + 1 < len(groups(asked.path, self.depth))
-        return asked._replace(mutants=left, group=asked.group + 1) if deeper else None
+        doubtful = () if asked.afresh else tuple(each for each in left if each.at_import)
+        following = [asked._replace(mutants=(each,), afresh=True) for each in doubtful]
+        further = tuple(each for each in left if each not in doubtful)
+        if further and asked.group + 1 < len(groups(asked.path, self.depth)):
+            following.append(asked._replace(mutants=further, group=asked.group + 1))
+        return following
 
 
 def _code(source: str, path: Path, mutant: Mutant) -> Callable[[], CodeType]:

@@ -34,6 +34,8 @@ class Mutant(NamedTuple):
     """Which node of the walk."""
     choice: int
     """Which of the node's edits."""
+    at_import: bool
+    """It is in no function's body: who imported the module before does not see it."""
 
 
 def mutants(source: str, file: str) -> list[Mutant]:
@@ -46,7 +48,10 @@ def mutants(source: str, file: str) -> list[Mutant]:
             met[name] += 1
             id = name if met[name] == 1 else f"{name} #{met[name]}"
             line, column = edit.line, edit.column
-            found.append(Mutant(id, file, line, column, edit.operator, edit.before, edit.after, number, choice))
+            late = scope.in_body or edit.operator == "statement"
+            found.append(
+                Mutant(id, file, line, column, edit.operator, edit.before, edit.after, number, choice, not late)
+            )
     return sorted(found, key=lambda each: (each.line, each.column))
 
 

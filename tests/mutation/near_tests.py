@@ -12,6 +12,13 @@ PACKAGE = ROOT / "bnaudit"
 _APART = re.compile("subprocess|worker_pool|processpool|scripts_apart|jobs=2|runpytest")
 """A new process imports the module as it stands on disk and never sees the mutant: such tests pass whatever it is."""
 _ELSEWHERE = {"mutation", "bench", "fault_matrix", "zoo", "reproduction", "reports", "policy", "terminal"}
+_CONDITIONS: dict[str, tuple[str, ...]] = {
+    "arithmetic": (),
+    "gap_limits": ("bn403", "bn404", "bn407"),
+    "initial_state": ("bn103", "bn104", "bn105", "bn108", "bn112", "bn113", "bn116", "bn117", "bn607"),
+    "modes": ("bn201", "bn202", "bn203", "bn205", "bn206", "bn208", "bn501"),
+}
+"""Modules that several rules have their conditions from, and whose tests ask about them beside the module's own."""
 _OF_EVERY_RULE = [
     TESTS / "rules" / f"test_{name}.py"
     for name in ("declarations", "contract", "contract_compared", "contract_measured")
@@ -25,7 +32,7 @@ _COMPARED = ("test_compared_samples.py", "comparing", "folding")
 def modules() -> list[Path]:
     """What is mutated."""
     plugins = [*sorted((PACKAGE / "rules").glob("*.py")), *sorted((PACKAGE / "probes").glob("*.py"))]
-    return [*plugins, PACKAGE / "arithmetic.py"]
+    return [*plugins, *(PACKAGE / f"{name}.py" for name in _CONDITIONS)]
 
 
 @cache
@@ -56,7 +63,8 @@ def _own(module: Path) -> list[Path]:
         if not id.startswith("bn"):
             return [TESTS / "rules" / "test_registry.py"]
         return [*sorted((TESTS / "rules").glob(f"test_{id}_*.py")), *_OF_EVERY_RULE]
-    return [TESTS / "test_arithmetic.py", TESTS / "test_worked_arithmetic.py"]
+    named = [*TESTS.glob(f"test_{module.stem}.py"), *TESTS.glob(f"test_worked_{module.stem}.py")]
+    return [*named, *(test for id in _CONDITIONS[module.stem] for test in (TESTS / "rules").glob(f"test_{id}_*.py"))]
 
 
 def _of_the_kind(module: Path) -> list[Path]:

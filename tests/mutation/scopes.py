@@ -14,6 +14,8 @@ class Scope(NamedTuple):
 
     name: str = ""
     """The function, with its class."""
+    in_body: bool = False
+    """Of a function: run when it is called, not when the module is imported."""
     limit: bool = False
     """Numbers here are limits, tried in both directions."""
     place: bool = False
@@ -27,7 +29,7 @@ class Scope(NamedTuple):
         if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
             return Scope(f"{self.name}.{child.name}".lstrip("."))
         if isinstance(node, ast.FunctionDef):
-            return scope._replace(limit=field == "decorator_list")
+            return scope._replace(limit=field == "decorator_list", in_body=field == "body")
         if isinstance(node, ast.Compare) or (isinstance(node, ast.Module) and isinstance(child, ast.Assign)):
             return scope._replace(limit=True)
         return scope._replace(place=True) if _is_place(node, field, child) else scope

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import batch_norm
 from fake_runs import FakeFeed, Net, experiment, measured, perfect
 
-from bnaudit.description import Carrier, Part
+from bnaudit.description import Carrier, NormKind, Part
 from bnaudit.gap_limits import moved
 from bnaudit.measurement import Answer, Gap, LayerStatistics, NormSize, ReusedNorm
 from bnaudit.mode_gap import mode_gap
@@ -186,3 +187,16 @@ def test_the_size_of_every_statistic_is_told() -> None:
         ("two", 9, 144),
     ]
     assert not any(size.uses_batch or size.trains for size in sizes) and all(size.is_batch_norm for size in sizes)
+
+
+@pytest.mark.parametrize("norms", [2, 0])
+def test_absorbed_statistics_are_asked_for_what_they_were_made_from(norms: int) -> None:
+    run = experiment()
+    absorbed: Any = {"mean": (0, 0), "var": (1, 1), "gamma": (2, 3), "beta": (1, 1), "counter": None}
+    layers = [batch_norm(f"bn{i}", **absorbed) for i in range(norms)]
+    others = [batch_norm(f"in{i}", kind=NormKind.INSTANCE, **absorbed) for i in range(2 - norms)]
+    run.session.part = Part(
+        name="", carrier=Carrier.MODULE, layers=(*layers, batch_norm("bn"), *others)[: 2 + (norms == 0)]
+    )
+    answer = answered(run)
+    assert (answer.outcome is Outcome.INCONCLUSIVE and "absorbed" in answer.reason) is bool(norms)

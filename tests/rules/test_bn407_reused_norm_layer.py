@@ -103,3 +103,10 @@ def test_the_page_is_what_torch_does() -> None:
 def test_the_number_is_of_what_is_beyond_its_limit(difference: float, ratio: float, value: float, limit: float) -> None:
     (hit,) = run_hits(RULE, reused(mean_difference=difference, variance_ratio=ratio))
     assert (hit.value, hit.limit) == (value, limit)
+
+
+@pytest.mark.parametrize(("ratio", "limit", "apart"), [(0.9, 2.0, False), (1.07, 1.05, True), (1.04, 1.05, False)])
+def test_a_ratio_near_1_is_held_against_its_limit_either_way(ratio: float, limit: float, apart: bool) -> None:
+    found = reused(variance_ratio=ratio, variance_error=0.001)
+    (hit,) = run_hits(RULE, found, limits={"variance_ratio": limit})
+    assert hit.severity is (Severity.WARNING if apart else Severity.NOTE)
