@@ -56,11 +56,14 @@ def main() -> int:
     wanted = wanted[: options.limit]
     start = time.monotonic()
     _do(file, [_built(name, options) for name in wanted], options)
-    built = [file.records[name, "state-dict"] for name in wanted]
+    built = [file.records[name, "state-dict"] for name in wanted if (name, "state-dict") in file.records]
     usable = [record for record in built[:SAMPLED_FROM] if "trained" in record.get("artifacts", {})]
     sample = choose(usable, options.sample, options.seed)
     _do(file, [_sampled(file, name, carrier, options.seed) for carrier in options.carriers for name in sample], options)
-    records = built + [file.records[name, carrier] for name in sample for carrier in options.carriers]
+    places = [(name, carrier) for name in sample for carrier in options.carriers]
+    records = built + [file.records[place] for place in places if place in file.records]
+    if open_pieces := len(wanted) + len(places) - len(records):
+        print(f"{open_pieces} pieces are still to be done: without --report it goes on")
     totals = _print(records, time.monotonic() - start)
     _write(records, totals, options)
     return 1 if totals.failed else 0
@@ -76,6 +79,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--largest", type=int, default=300, help="millions of parameters of the largest net (300)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--again", action="store_true", help="do again what broke, or gave a false alarm or a miss")
+    parser.add_argument("--report", action="store_true", help="do nothing more, print what there is")
     parser.add_argument("--fresh", action="store_true", help="forget the results so far")
     return parser.parse_args()
 
@@ -94,7 +98,7 @@ def _sampled(file: RecordFile, name: str, carrier: str, seed: int) -> Piece:
 
 def _do(file: RecordFile, pieces: list[Piece], options: argparse.Namespace) -> None:
     open_pieces = [piece for piece in pieces if (piece["name"], piece["task"]) not in file.records]
-    if not open_pieces:
+    if options.report or not open_pieces:
         return
     progress = Progress(len(open_pieces))
 
