@@ -12,7 +12,7 @@ from torch import nn
 from zoo import architectures
 from zoo.inputs import batch
 from zoo.judging import Heard, false_alarms, hear, loud, outcome
-from zoo.mode_faults import CONSEQUENCES, plant
+from zoo.mode_faults import CONSEQUENCES, MEASURED, plant
 from zoo.moving import NoForwardError, move, tracking
 from zoo.writing import WAYS, NotWrittenError, write
 
@@ -60,7 +60,9 @@ def examine(piece: dict[str, Any], folder: Path) -> dict[str, Any]:
         heard = run.audited(net, record, "faulty", quick=not (planted.of_mode and carrier == "live"))
     except NotWrittenError as error:
         return {**record, "not_written": str(error)}
-    found, located, beside = outcome(planted.planted, heard.findings, before.findings)
+    rules = (planted.planted.rule, *(MEASURED if planted.of_mode else ()))
+    told = [outcome(planted.planted._replace(rule=rule), heard.findings, before.findings) for rule in rules]
+    found, located, beside = max(told, key=lambda each: (each.located, each.found))
     if planted.of_mode:
         beside = [each for each in beside if not each["rule"].startswith(CONSEQUENCES)]
     record["artifacts"]["faulty"] |= {

@@ -17,6 +17,10 @@ CONSEQUENCES = ("BN2", "BN3", "BN4")
 """What a batch norm that uses its batch really does beside its own rule: rows depend on neighbours, state moves."""
 
 
+MEASURED = ("BN301", "BN401")
+"""The rules that speak in place of the fault's own where a run showed at that layer what it does."""
+
+
 class ModeFault(NamedTuple):
     """`plant` changes one batch norm; `rules` are those that may name it, by carrier."""
 
