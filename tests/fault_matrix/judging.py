@@ -9,7 +9,7 @@ import tempfile
 import time
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ from fault_matrix.carriers import CARRIERS, survivors
 from fault_matrix.registry import ARCHITECTURES, FAULTS
 from fault_matrix.values import (
     Architecture,
-    Carrier,
     Cell,
     Expectation,
     Facet,
@@ -93,14 +92,26 @@ def judged(cell: Cell) -> Outcome:
                 fault.plant(planted)
             subject = planted.carrier.write(planted, Path(folder))
             expected = _expected(fault, planted, subject)
+            trial = _Trial(cell, fault, ARCHITECTURES[cell.architecture], planted, expected)
             begin = time.perf_counter()
-            audit = _audited(cell, fault, ARCHITECTURES[cell.architecture], planted, subject, Path(folder))
+            audit = _audited(trial, subject, Path(folder))
             seconds = time.perf_counter() - begin
     except NoEffectError:
         return Outcome(cell, Expectation.NOWHERE, rule, right=True)
     except Exception as error:
         return Outcome(cell, expected, rule, right=False, why=f"{type(error).__name__}: {error}")
-    return _outcome(cell, fault, ARCHITECTURES[cell.architecture], planted, expected, audit, seconds)
+    return _outcome(trial, audit, seconds)
+
+
+class _Trial(NamedTuple):
+    """A cell whose net was damaged and written."""
+
+    cell: Cell
+    fault: Fault | None
+    """None: the healthy net."""
+    architecture: Architecture
+    planted: Planting
+    expected: Expectation
 
 
 def _expected(fault: Fault | None, planted: Planting, subject: Any) -> Expectation:
@@ -120,9 +131,8 @@ def _expected(fault: Fault | None, planted: Planting, subject: Any) -> Expectati
     return Expectation.FOUND if carrier.holds(*needs) else Expectation.UNSEEN
 
 
-def _audited(
-    cell: Cell, fault: Fault | None, architecture: Architecture, planted: Planting, subject: Any, folder: Path
-) -> Audit:
+def _audited(trial: _Trial, subject: Any, folder: Path) -> Audit:
+    cell, fault, architecture, planted, _ = trial
     measured = (fault is None or fault.measured or cell.carrier == "live module") and planted.carrier.holds(Facet.RUNS)
     given: Any = planted.inputs[0] if len(planted.inputs) == 1 else planted.inputs
     if architecture.given is not None:
@@ -151,31 +161,23 @@ def _baseline(cell: Cell, fault: Fault, folder: Path) -> Any:
     return sound.carrier.write(sound, place)
 
 
-def _outcome(
-    cell: Cell,
-    fault: Fault | None,
-    architecture: Architecture,
-    planted: Planting,
-    expected: Expectation,
-    audit: Audit,
-    seconds: float,
-) -> Outcome:
-    alarms = tuple(_told(each) for each in audit.findings if _is_alarm(each, cell, fault, architecture, expected))
-    found = _found(audit, fault, expected, cell.carrier)
-    verdict = _verdict(audit, fault)
-    layers = sum(1 for _ in audit.description.layers) - (len(planted.layers) if expected is Expectation.FOUND else 0)
-    located = _located(found, fault, planted) if fault is not None and found else None
-    why = _why(cell, fault, architecture, planted.carrier, expected, audit, found, located, verdict, alarms)
+def _outcome(trial: _Trial, audit: Audit, seconds: float) -> Outcome:
+    alarms = tuple(_told(each) for each in audit.findings if _is_alarm(each, trial))
+    found = _found(audit, trial)
+    located = _located(found, audit, trial) if found else None
+    verdict = _verdict(audit, trial.fault)
+    why = f"false alarm: {alarms[0]}" if alarms else _why(trial, audit, found, located, verdict)
+    damaged = len(trial.planted.layers) if trial.expected is Expectation.FOUND else 0
     return Outcome(
-        cell=cell,
-        expected=expected,
-        rule=fault.rule if fault is not None else "",
+        cell=trial.cell,
+        expected=trial.expected,
+        rule=trial.fault.rule if trial.fault is not None else "",
         right=not why,
         found=bool(found),
         located=located,
         false_alarms=alarms,
         verdict=verdict.outcome.value if verdict is not None else "",
-        layers=layers,
+        layers=sum(1 for _ in audit.description.layers) - damaged,
         seconds=seconds,
         why=why,
     )
@@ -185,14 +187,13 @@ def _told(finding: Finding) -> str:
     return f"{finding.rule} {finding.severity.label} at {finding.layer}: {finding.message}"
 
 
-def _is_alarm(
-    finding: Finding, cell: Cell, fault: Fault | None, architecture: Architecture, expected: Expectation
-) -> bool:
+def _is_alarm(finding: Finding, trial: _Trial) -> bool:
     """Aloud, and neither of the fault nor of what the net does by design."""
     if finding.severity < Severity.WARNING:
         return False
-    by_design = {rule for design in architecture.designs for rule in (design.rule, *design.also)}
-    if finding.rule in by_design and not cell.intended:
+    fault, expected = trial.fault, trial.expected
+    by_design = {rule for design in trial.architecture.designs for rule in (design.rule, *design.also)}
+    if finding.rule in by_design and not trial.cell.intended:
         return False
     if fault is None or expected is Expectation.GONE:
         return True
@@ -200,26 +201,29 @@ def _is_alarm(
     return finding.rule not in consequences
 
 
-def _found(audit: Audit, fault: Fault | None, expected: Expectation, carrier: str) -> list[Finding]:
+def _found(audit: Audit, trial: _Trial) -> list[Finding]:
     """The findings that are of the fault, in the severity that it must have, or by a rule in its place."""
-    if fault is None or expected is not Expectation.FOUND:
+    fault = trial.fault
+    if fault is None or trial.expected is not Expectation.FOUND:
         return []
-    severity = fault.severity_in.get(carrier, fault.severity)
+    severity = fault.severity_in.get(trial.cell.carrier, fault.severity)
     exact = [each for each in audit.findings if each.rule == fault.rule and each.severity is severity]
     other = [each for each in audit.findings if each.rule in fault.instead and each.severity >= (fault.severity or 0)]
     return exact or other
 
 
-def _located(found: list[Finding], fault: Fault, planted: Planting) -> bool | None:
-    """Whether every damaged layer is named, and by these findings no other; None where there are no names."""
-    carrier = planted.carrier
+def _located(found: list[Finding], audit: Audit, trial: _Trial) -> bool | None:
+    """Whether every damaged layer is named, and by the rule no other aloud; None where there are no names."""
+    fault, planted, carrier = trial.fault, trial.planted, trial.planted.carrier
+    assert fault is not None
     seen = carrier.holds(Facet.NAMES) and (not fault.measured or carrier.holds(Facet.OBSERVED))
     if fault.whole or not seen:
         return None
     places = planted.located if planted.located is not None else planted.layers
-    called = [_as_one_call(each, planted) for each in found]
+    loud = [each for each in audit.findings if each.rule == fault.rule and each.severity >= Severity.WARNING]
+    called, told = ([_as_one_call(each, planted) for each in several] for several in (found, [*found, *loud]))
     named = all(any(stands_at(each, place) for each in called) for place in places)
-    return named and all(any(stands_at(each, place) for place in places) for each in called)
+    return named and all(any(stands_at(each, place) for place in places) for each in told)
 
 
 def _as_one_call(finding: Finding, planted: Planting) -> Finding:
@@ -236,34 +240,13 @@ def _verdict(audit: Audit, fault: Fault | None) -> Verdict | None:
     return next((each for each in audit.verdicts if each.question is fault.question), None)
 
 
-def _why(
-    cell: Cell,
-    fault: Fault | None,
-    architecture: Architecture,
-    carrier: Carrier,
-    expected: Expectation,
-    audit: Audit,
-    found: list[Finding],
-    located: bool | None,
-    verdict: Verdict | None,
-    alarms: tuple[str, ...],
-) -> str:
-    """What is not as it has to be; "" for nothing."""
-    if alarms:
-        return f"false alarm: {alarms[0]}"
+def _why(trial: _Trial, audit: Audit, found: list[Finding], located: bool | None, verdict: Verdict | None) -> str:
+    """What is not as it has to be, but for false alarms; "" for nothing."""
+    fault, expected = trial.fault, trial.expected
     if fault is None:
-        return "" if not carrier.holds(Facet.RUNS) else _designs_missed(cell, architecture, carrier, audit)
+        return _designs_missed(trial, audit) if trial.planted.carrier.holds(Facet.RUNS) else ""
     if expected is Expectation.FOUND:
-        if not found:
-            said = "; ".join(_told(each) for each in audit.findings if each.rule == fault.rule)
-            return f"not found ({said or 'nothing of this rule'})"
-        if located is False:
-            return f"found at {sorted({str(each.layer) for each in found})}"
-        may_stay = fault.severity is Severity.NOTE or fault.leaves_open
-        if verdict is not None and verdict.outcome is not Decided.FAILED and not may_stay:
-            return f"{verdict.question.claim}: {verdict.outcome.value}, {verdict.reason}"
-        if verdict is not None and verdict.outcome is Decided.PASSED and fault.leaves_open:
-            return f"{verdict.question.claim}: passed, {verdict.reason}"
+        return _missed(fault, audit, found, located) or _decided_wrongly(fault, verdict)
     if expected is Expectation.SILENT and fault.unnoted and any(each.rule == fault.rule for each in audit.findings):
         return "a note just under the limit: " + "; ".join(map(_told, audit.findings))
     if expected is Expectation.UNSEEN and verdict is not None and verdict.outcome is Decided.PASSED:
@@ -271,9 +254,30 @@ def _why(
     return ""
 
 
-def _designs_missed(cell: Cell, architecture: Architecture, carrier: Carrier, audit: Audit) -> str:
+def _missed(fault: Fault, audit: Audit, found: list[Finding], located: bool | None) -> str:
+    if not found:
+        said = "; ".join(_told(each) for each in audit.findings if each.rule == fault.rule)
+        return f"not found ({said or 'nothing of this rule'})"
+    if located is False:
+        return f"found at {sorted({str(each.layer) for each in audit.findings if each.rule == found[0].rule})}"
+    return ""
+
+
+def _decided_wrongly(fault: Fault, verdict: Verdict | None) -> str:
+    """The question has to have failed; where the fault leaves it open, it must not have passed. Notes decide nothing."""
+    if verdict is None or verdict.outcome is Decided.FAILED:
+        return ""
+    if fault.leaves_open:
+        return f"{verdict.question.claim}: passed, {verdict.reason}" if verdict.outcome is Decided.PASSED else ""
+    if fault.severity is Severity.NOTE:
+        return ""
+    return f"{verdict.question.claim}: {verdict.outcome.value}, {verdict.reason}"
+
+
+def _designs_missed(trial: _Trial, audit: Audit) -> str:
     """Designs that are not reported aloud where they were not declared, or not as intended where they were."""
-    for design in architecture.designs:
+    cell, carrier = trial.cell, trial.planted.carrier
+    for design in trial.architecture.designs:
         about = [each for each in audit.findings if each.rule in (design.rule, *design.also)]
         if carrier.holds(Facet.OBSERVED) and design.layer is not None:
             about = [each for each in about if stands_at(each, design.layer)]

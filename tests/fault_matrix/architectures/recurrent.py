@@ -67,8 +67,9 @@ ARCHITECTURES = [
         "streaming net",
         _streaming,
         rows,
-        # Beside something that draws, history cannot be told from chance, and BN402 tells of the state by itself.
-        designs=(Design("BN306", "", (("BN306", "*"), ("BN402", "*"))),),
+        # Beside something that draws, history cannot be told from chance, and BN402 tells of the state by itself: it is
+        # meant of the net's own buffer alone, not of its norm's.
+        designs=(Design("BN306", "", (("BN306", "*"), ("BN402", ""))),),
         left_out={
             **dict.fromkeys(("traced", "ONNX", "ONNX, folded"), "a trace keeps no attribute that forward() sets"),
             "exported": "torch.export makes the first call's branch a constant: each call begins anew",

@@ -124,7 +124,7 @@ FAULTS = [
             Question.FROZEN,
             scope,
             needs=frozenset({Facet.FLAGS}),
-            only=FLAGGED | {"state dict", "safetensors"},
+            only=FLAGGED | {"state dict", "safetensors"},  # in a trace or graph of eval mode nothing updates any more
         )
         for scope in (Scope.ALL, Scope.ONE)
     ),
@@ -134,7 +134,7 @@ FAULTS = [
     *_momenta("momentum 0.49 in training", 0.49, None, unnoted=True),
     *_momenta("momentum None in training", None, None, unnoted=True),
     *_momenta("momentum 0 in training", 0.0, Severity.WARNING),
-    *_momenta(
+    *_momenta(  # a script in eval mode only infers, and momentum has no effect there
         "momentum 0 in eval", 0.0, Severity.NOTE, training=False, only=frozenset({"pickled module", "live module"})
     ),
     *_momenta("momentum 0.9 in eval", 0.9, None, training=False, unnoted=True),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from fault_matrix.faults.initial import only_norms
 from fault_matrix.faults.saved_state import MEASURED, STATES, WHOLE_MODULES, set_counters
 from fault_matrix.values import Facet, Fault, Planting, Scope
@@ -14,39 +17,9 @@ WITH_COUNTERS = STATES | WHOLE_MODULES | {"scripted", "traced", "exported"}
 WITH_MOMENTUM = WITH_COUNTERS - STATES
 
 
-def updates_28(planting: Planting) -> None:
-    """0.9²⁸ = 5.2 %."""
-    _immature(planting, 28, 0.1)
-
-
-def updates_29(planting: Planting) -> None:
-    """0.9²⁹ = 4.7 %, under the limit of 5 %."""
-    _immature(planting, 29, 0.1)
-
-
-def updates_6(planting: Planting) -> None:
-    """0.9⁶ = 53 %: an error where the momentum is known."""
-    _immature(planting, 6, 0.1)
-
-
-def updates_7(planting: Planting) -> None:
-    """0.9⁷ = 48 %."""
-    _immature(planting, 7, 0.1)
-
-
-def updates_298_of_a_hundredth(planting: Planting) -> None:
-    """0.99²⁹⁸ = 5.0 %, and above it by a thousandth."""
-    _immature(planting, 298, 0.01)
-
-
-def updates_299_of_a_hundredth(planting: Planting) -> None:
-    """0.99²⁹⁹ = 4.95 %."""
-    _immature(planting, 299, 0.01)
-
-
-def updates_30_of_a_hundredth(planting: Planting) -> None:
-    """0.99³⁰ = 74 %: one epoch of 30 batches."""
-    _immature(planting, 30, 0.01)
+def updates(count: int, momentum: float = 0.1) -> Callable[[Planting], None]:
+    """A layer reset so many updates ago."""
+    return partial(_immature, updates=count, momentum=momentum)
 
 
 def least_variance(planting: Planting) -> None:
@@ -122,11 +95,12 @@ _FOUND = [
         only=WITH_COUNTERS,
     )
     for name, plant, severity, scope in (
-        ("28 updates", updates_28, Severity.WARNING, Scope.ALL),
-        ("28 updates", updates_28, Severity.WARNING, Scope.ONE),
-        ("6 updates", updates_6, Severity.ERROR, Scope.ALL),
-        ("6 updates", updates_6, Severity.ERROR, Scope.ONE),
-        ("7 updates", updates_7, Severity.WARNING, Scope.ONE),
+        # 0.9²⁸ = 5.2 % and 0.9²⁹ = 4.7 %; of an error 0.9⁶ = 53 % and 0.9⁷ = 48 %.
+        ("28 updates", updates(28), Severity.WARNING, Scope.ALL),
+        ("28 updates", updates(28), Severity.WARNING, Scope.ONE),
+        ("6 updates", updates(6), Severity.ERROR, Scope.ALL),
+        ("6 updates", updates(6), Severity.ERROR, Scope.ONE),
+        ("7 updates", updates(7), Severity.WARNING, Scope.ONE),
         ("28 updates, one variance barely allows it", least_variance, Severity.WARNING, Scope.ONE),
     )
 ]
@@ -143,14 +117,15 @@ _KNOWN_MOMENTUM = [
         only=WITH_MOMENTUM,
     )
     for name, plant, severity in (
-        ("298 updates of a hundredth", updates_298_of_a_hundredth, Severity.WARNING),
-        ("30 updates of a hundredth", updates_30_of_a_hundredth, Severity.ERROR),
+        # 0.99²⁹⁸ = 5.004 % and 0.99²⁹⁹ = 4.95 %; 0.99³⁰ = 74 %, one epoch of 30 batches.
+        ("298 updates of a hundredth", updates(298, 0.01), Severity.WARNING),
+        ("30 updates of a hundredth", updates(30, 0.01), Severity.ERROR),
     )
 ]
 _NOT_COUNTED = Fault(
     "28 updates, uncounted",
     "BN105",
-    updates_28,
+    updates(28),
     Severity.WARNING,
     needs=COUNTED,
     only=frozenset({"ONNX", "ONNX by dynamo", "ONNX, folded"}),
@@ -169,9 +144,9 @@ _FRESH = Fault(
 _SILENT = [
     Fault(name, "BN105", plant, None, scope=scope, also=MEASURED, unnoted=True, only=only)
     for name, plant, scope, only in (
-        ("29 updates", updates_29, Scope.ALL, frozenset()),
-        ("29 updates", updates_29, Scope.ONE, frozenset()),
-        ("299 updates of a hundredth", updates_299_of_a_hundredth, Scope.ONE, frozenset()),
+        ("29 updates", updates(29), Scope.ALL, frozenset()),
+        ("29 updates", updates(29), Scope.ONE, frozenset()),
+        ("299 updates of a hundredth", updates(299, 0.01), Scope.ONE, frozenset()),
         ("28 updates, one variance below the share", below_the_share, Scope.ALL, frozenset()),
         ("28 updates, one variance below the share", below_the_share, Scope.ONE, frozenset()),
         ("measured by update_bn", measured_by_update_bn, Scope.ALL, frozenset()),

@@ -199,7 +199,7 @@ _RESET = [
             targets=beside_others,
             needs=STATISTICS,
             also=MEASURED,
-            leaves_open=True,
+            leaves_open=True,  # an unused branch, which does no harm, or one that is used: the file does not say
         )
         for name, plant in (
             ("never ran", never_ran),

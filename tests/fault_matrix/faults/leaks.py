@@ -18,12 +18,13 @@ from fault_matrix.faults.places import (
     differs_in_a_row,
     layers,
     moves_anchors,
+    plant_where_it_shows,
     put_behind,
     replace,
     runs,
     without_padding,
 )
-from fault_matrix.values import OF_IMAGES, Facet, Fault, NoEffectError, Planting, Scope, tracked
+from fault_matrix.values import OF_IMAGES, Facet, Fault, Planting, Scope, tracked
 from torch import nn
 
 from bnaudit.results import Question, Severity
@@ -169,13 +170,7 @@ def becoming(one: type[nn.Module], two: type[nn.Module], shows: Symptom = always
         if planting.scope is Scope.ALL:
             planting.net = _become(planting.net, names, one, two)
             return
-        start = names.index(planting.layers[0])
-        for name in names[start:] + names[:start]:
-            damaged = _become(planting.net, [name], one, two)
-            if shows(copy.deepcopy(damaged), planting.inputs):
-                planting.net, planting.layers = damaged, (name,)
-                return
-        raise NoEffectError("nowhere in this net has the fault an effect")
+        plant_where_it_shows(planting, names, lambda name: _become(planting.net, [name], one, two), shows)
 
     return plant
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from fault_matrix.architectures.kinds_of_batch_norm import FrozenBatchNorm2d
 from fault_matrix.faults.saved_state import (
     COUNTER,
     MEASURED,
@@ -76,9 +77,11 @@ def counter_dropped(planting: Planting) -> None:
 
 
 def counter_dropped_from_a_copy(planting: Planting) -> None:
-    """Without versions a strict load fills it in."""
+    """Without versions a strict load fills it in, and a frozen norm, which has none, looks the same."""
     drop(planting, COUNTER)
     forget_versions(planting)
+    frozen = [name for name, norm in planting.net.named_modules() if isinstance(norm, FrozenBatchNorm2d)]
+    planting.located = (*planting.layers, *frozen)
 
 
 def counter_of_a_cumulative_average(planting: Planting) -> None:

@@ -203,7 +203,7 @@ FAULTS = [
         Question.EVAL_MODE,
         Scope.ALL,
         targets=norms_with_modes,
-        only=frozenset({"traced", "exported"}),
+        only=frozenset({"traced", "exported"}),  # ONNX has no operator for every kind of dropout: norms alone, below
     ),
     Fault(
         "all norms in training form",
@@ -213,7 +213,7 @@ FAULTS = [
         Question.EVAL_MODE,
         Scope.ALL,
         targets=norms_with_modes,
-        only=FIXING,  # ONNX has no operator for every kind of dropout, so that these stay in eval mode
+        only=FIXING,
     ),
     Fault(
         "one norm in training form",

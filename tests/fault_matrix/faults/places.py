@@ -107,15 +107,21 @@ def put_behind(planting: Planting, make: Callable[[torch.Size], nn.Module], show
             raise NoEffectError("behind all layers together the fault has no effect in this net")
     else:
         names = [name for name in layers(planting.net) if name in shapes]
-        start = names.index(planting.layers[0]) if planting.layers[0] in names else 0
-        for name in names[start:] + names[:start]:
-            damaged = _with(planting.net, (name,), shapes, make)
-            if shows(copy.deepcopy(damaged), planting.inputs):
-                planting.net, planting.layers = damaged, (name,)
-                break
-        else:
-            raise NoEffectError("nowhere in this net has the fault an effect")
+        plant_where_it_shows(planting, names, lambda name: _with(planting.net, (name,), shapes, make), shows)
     planting.located = tuple(f"{name}.fault" for name in planting.layers)
+
+
+def plant_where_it_shows(
+    planting: Planting, names: list[str], damaged: Callable[[str], nn.Module], shows: Symptom
+) -> None:
+    """The net damaged at the chosen layer, or else at the next of these names where the fault has an effect."""
+    start = names.index(planting.layers[0]) if planting.layers[0] in names else 0
+    for name in names[start:] + names[:start]:
+        net = damaged(name)
+        if shows(copy.deepcopy(net), planting.inputs):
+            planting.net, planting.layers = net, (name,)
+            return
+    raise NoEffectError("nowhere in this net has the fault an effect")
 
 
 def _with(

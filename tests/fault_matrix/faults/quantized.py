@@ -7,8 +7,8 @@ import warnings
 from typing import Any
 
 import torch
-from fault_matrix.faults.places import moves_anchors, replace, scaled_with_inputs
-from fault_matrix.values import Facet, Fault, NoEffectError, Planting, Scope
+from fault_matrix.faults.places import moves_anchors, plant_where_it_shows, replace, scaled_with_inputs
+from fault_matrix.values import Facet, Fault, Planting, Scope
 from torch import nn
 
 from bnaudit.results import Question, Severity
@@ -22,15 +22,13 @@ def linear_layers(net: nn.Module) -> list[str]:
 
 def quantized(planting: Planting) -> None:
     """The chosen layer, or the next whose rounding shows, in int8 with ranges made anew for each batch."""
-    names = linear_layers(planting.net)
-    start = names.index(planting.layers[0])
-    for name in names[start:] + names[:start]:
-        damaged = copy.deepcopy(planting.net)
-        replace(damaged, name, _in_int8(damaged.get_submodule(name)))
-        if moves_anchors(copy.deepcopy(damaged), planting.inputs):
-            planting.net, planting.layers = damaged.eval(), (name,)
-            return
-    raise NoEffectError("nowhere in this net has the fault an effect")
+
+    def damaged(name: str) -> nn.Module:
+        net = copy.deepcopy(planting.net)
+        replace(net, name, _in_int8(net.get_submodule(name)))
+        return net.eval()
+
+    plant_where_it_shows(planting, linear_layers(planting.net), damaged, moves_anchors)
 
 
 def _in_int8(layer: nn.Module) -> Any:

@@ -87,7 +87,7 @@ FAULTS = [
     _fault("noise, a ten-thousandth", partial(Noise, 1e-4)),
     _fault("a path dropped by hand", DroppedPath),
     _fault("masked at random", Masked, also=("BN403", "BN404")),  # for a norm behind, zeros are another distribution
-    _fault("samples a mixture", lambda: Share(Sampled(), 0.05), only=NOT_OLDER_ONNX),
+    _fault("samples a mixture", lambda: Share(Sampled(), 0.05), only=NOT_OLDER_ONNX),  # it has no aten::exponential
     _fault("NumPy's noise", NoiseOfNumPy, whole=True, only=WHOLE_MODULES),
     _fault("noise in training only", NoiseInTraining, None),
     _fault("noise of size 0", NoiseOfNoSize, None),
