@@ -78,7 +78,7 @@ def virgin_statistics(case: Case) -> Iterator[Hit]:
     """One hit per virgin layer, or one note per part when all its layers are fresh or absorbed."""
     for part in case.subject.parts:
         norms = [layer for layer in part.layers if layer.kind.is_batch and _has_values(layer)]
-        if norms and is_absorbed(norms, case.limits["absorbed_variance"]):
+        if is_absorbed(norms, case.limits["absorbed_variance"]):
             yield _absorbed(part, norms)
         elif norms and is_fresh(norms):
             yield _fresh(part, norms)

@@ -176,3 +176,8 @@ def test_a_share_exactly_at_the_severe_one_is_an_error(severe_share: float, seve
     (hit,) = run(module([after(1, momentum=0.1)]), limits={"severe_share": severe_share})
     assert hit.severity is severity
     assert hit.message == "90% of the statistics is still the initial value: 1 update, momentum 0.1"
+
+
+@pytest.mark.parametrize("kind", [NormKind.BATCH, NormKind.SYNC_BATCH])
+def test_every_norm_that_learns_statistics_is_looked_at(kind: NormKind) -> None:
+    assert len(run(part([batch_norm(var=(3, 3, 3), counter=3, kind=kind)]))) == 1

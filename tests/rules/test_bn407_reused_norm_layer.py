@@ -110,3 +110,9 @@ def test_a_ratio_near_1_is_held_against_its_limit_either_way(ratio: float, limit
     found = reused(variance_ratio=ratio, variance_error=0.001)
     (hit,) = run_hits(RULE, found, limits={"variance_ratio": limit})
     assert hit.severity is (Severity.WARNING if apart else Severity.NOTE)
+
+
+@pytest.mark.parametrize(("difference", "apart"), [(0.82, True), (0.78, False)])
+def test_four_errors_are_the_border(difference: float, apart: bool) -> None:
+    expected = Severity.WARNING if apart else Severity.NOTE
+    assert severity(mean_difference=difference, mean_error=0.2) is expected
