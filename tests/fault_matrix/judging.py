@@ -195,10 +195,12 @@ def _is_alarm(finding: Finding, trial: _Trial) -> bool:
     by_design = {rule for design in trial.architecture.designs for rule in (design.rule, *design.also)}
     if finding.rule in by_design and not trial.cell.intended:
         return False
-    if fault is None or expected is Expectation.GONE:
+    if fault is None:
         return True
-    consequences = (fault.rule, *fault.instead, *fault.also) if expected is Expectation.FOUND else fault.also
-    return finding.rule not in consequences
+    # What was folded with other statistics changes what the layers behind it receive.
+    shows = expected is Expectation.FOUND or (expected is Expectation.GONE and fault.measured)
+    consequences = (fault.rule, *fault.instead, *fault.also) if shows else fault.also
+    return trial.cell.carrier in fault.gone or finding.rule not in consequences
 
 
 def _found(audit: Audit, trial: _Trial) -> list[Finding]:
@@ -264,7 +266,7 @@ def _missed(fault: Fault, audit: Audit, found: list[Finding], located: bool | No
 
 
 def _decided_wrongly(fault: Fault, verdict: Verdict | None) -> str:
-    """The question has to have failed; where the fault leaves it open, it must not have passed. Notes decide nothing."""
+    """The question has to have failed; where the fault leaves it open, not to have passed. A note decides nothing."""
     if verdict is None or verdict.outcome is Decided.FAILED:
         return ""
     if fault.leaves_open:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from fault_matrix.summary import summary
 from fault_matrix.values import Drawn, Expectation, Outcome
 
-
 _WIDEST = 32
 """Characters of a name, so that a row has 80 at most."""
 

@@ -101,7 +101,7 @@ def put_behind(planting: Planting, make: Callable[[torch.Size], nn.Module], show
     """
     shapes = _shapes(planting.net, planting.inputs, once)
     if planting.scope is Scope.ALL:
-        planting.layers = tuple(name for name in planting.layers if name in shapes)
+        planting.layers = tuple(name for name in planting.layers if name in shapes and _answers(planting.net, name))
         planting.net = _with(planting.net, planting.layers, shapes, make)
         if not shows(copy.deepcopy(planting.net), planting.inputs):
             raise NoEffectError("behind all layers together the fault has no effect in this net")
@@ -122,6 +122,12 @@ def plant_where_it_shows(
             planting.net, planting.layers = net, (name,)
             return
     raise NoEffectError("nowhere in this net has the fault an effect")
+
+
+def _answers(net: nn.Module, name: str) -> bool:
+    """Whether what it answers depends on what it receives: behind a gain of 0 nothing can be damaged."""
+    gain = getattr(net.get_submodule(name), "weight", None)
+    return gain is None or bool(gain.detach().any())
 
 
 def _with(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from fault_matrix.faults.leaks import using_statistics
-from fault_matrix.faults.places import Symptom, always, layers, put_behind, run
+from fault_matrix.faults.places import always, layers, put_behind, run
 from fault_matrix.faults.saved_state import IN_PYTHON
 from fault_matrix.values import OF_IMAGES, Facet, Fault, Inputs, Planting, Scope
 from run_time.more_nets import AdaptingNorm
@@ -121,14 +122,35 @@ def adapting(planting: Planting) -> None:
         norm.__class__ = AdaptingNorm if isinstance(norm, OF_IMAGES) else Adapting1d
 
 
-def changes_state(net: nn.Module, inputs: Inputs) -> bool:
-    before = {name: value.clone() for name, value in net.state_dict().items()}
-    run(net, tuple(value[:16] for value in inputs))
-    return any(not torch.equal(before[name], value) for name, value in net.state_dict().items())
+def learns(net: nn.Module, inputs: Inputs) -> bool:
+    """Whether a prediction changes its state by what the input holds: behind a gain of 0 every input leaves the same."""
+    return bool(_learned(net, inputs))
 
 
-def _behind(module: Callable[[], nn.Module], shows: Symptom) -> Callable[[Planting], None]:
-    return lambda planting: put_behind(planting, lambda shape: module(), shows)
+def _learned(net: nn.Module, inputs: Inputs) -> list[str]:
+    """The entries of its state that one batch leaves other than another one."""
+    states = []
+    for rows in (slice(16), slice(16, 32)):
+        states.append(copy.deepcopy(net))
+        run(states[-1], tuple(value[rows] for value in inputs))
+    one, other = (each.state_dict() for each in states)
+    return [name for name, value in one.items() if not torch.equal(value, other[name])]
+
+
+def _learning(module: Callable[[], nn.Module]) -> Callable[[Planting], None]:
+    def plant(planting: Planting) -> None:
+        put_behind(planting, lambda shape: module(), learns)
+        holders = {name.rpartition(".")[0] for name in _learned(planting.net, planting.inputs)}
+        places = planting.located or ()
+        planting.located = tuple(
+            place for place in places if any(f"{name}.".startswith(f"{place}.") for name in holders)
+        )
+
+    return plant
+
+
+def _harmless(module: Callable[[], nn.Module]) -> Callable[[Planting], None]:
+    return lambda planting: put_behind(planting, lambda shape: module(), always)
 
 
 def _fault(
@@ -139,7 +161,7 @@ def _fault(
     **more: Any,
 ) -> Fault:
     fields = {"targets": layers, "only": _MOVES_BUFFERS, "instead": _CARRIED if severity else (), **more}
-    return _planted(name, _behind(module, changes_state if severity else always), severity, scope, **fields)
+    return _planted(name, (_learning if severity else _harmless)(module), severity, scope, **fields)
 
 
 def _planted(
