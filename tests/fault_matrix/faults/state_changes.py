@@ -123,7 +123,7 @@ def adapting(planting: Planting) -> None:
 
 
 def learns(net: nn.Module, inputs: Inputs) -> bool:
-    """Whether a prediction changes its state by what the input holds: behind a gain of 0 every input leaves the same."""
+    """Whether a prediction changes its state by what the input holds: behind a gain of 0 all leave the same."""
     return bool(_learned(net, inputs))
 
 
@@ -171,6 +171,7 @@ def _planted(
 
 
 FAULTS = [
+    # Where a net calls it several times per forward, what one call moved enters the next: BN301.
     *(
         _planted(
             "a norm whose mean adapts",
@@ -180,7 +181,7 @@ FAULTS = [
             targets=using_statistics,
             only=IN_PYTHON,
             instead=_CARRIED,
-            also=("BN301",),  # where a net calls it several times per forward, what one call moved enters the next
+            also=("BN301",),
         )
         for scope in (Scope.ALL, Scope.ONE)
     ),
@@ -188,7 +189,7 @@ FAULTS = [
     _fault("an average of what was seen", lambda: Average(0.1), scope=Scope.ALL),
     _fault("an average of what was seen, weakly", lambda: Average(1e-4)),
     _fault("a scale set by the first batch", ScaledOnce, only=IN_PYTHON, also=("BN301",)),  # the whole batch sets it
-    _fault("a weight moved through NumPy", MovedByNumPy, only=IN_PYTHON),
+    _fault("a weight moved through NumPy", MovedByNumPy, only=IN_PYTHON, also=("BN301",)),
     _fault("an observer left on", Observed, only=IN_PYTHON | {"scripted"}),
     _fault("forwards are counted in a buffer", Forwards, None),
     _fault("a table in a buffer", Table, None, only=IN_PYTHON),
