@@ -175,7 +175,7 @@ class Repeat(Measurement):
     """State that the first forward left behind."""
     after_others: Shift | None = None
     """Made after a batch of other companions, against the first; None: not tried, since nothing was left behind that
-    depends on the data, or the batch twice in a row differs anyway."""
+    depends on the data, the model draws random numbers, or the batch twice in a row differs anyway."""
 
 
 class EvalNorm(Measurement):
@@ -190,7 +190,7 @@ class EvalNorm(Measurement):
     by_configuration: bool
     """It keeps no statistics and so uses the batch whatever the mode."""
     updates: bool
-    """It was to update running statistics."""
+    """It updated running statistics of its layer or module."""
 
 
 class EvalDropout(Measurement):

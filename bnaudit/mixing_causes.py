@@ -22,8 +22,8 @@ BY_CONFIGURATION = Cause(
     "turn track_running_stats on and run update_bn on training data, or use GroupNorm",
 )
 FUNCTIONAL_NORM = Cause(
-    "a norm in training form normalizes with the batch",
-    "pass training=self.training to F.batch_norm, and keep running statistics in buffers",
+    "a norm normalizes with statistics of the batch",
+    "pass training=self.training to F.batch_norm, and change the running statistics in training mode only",
 )
 MISARRANGED_NORM = Cause(
     "a norm meant for each sample gets several samples as one",

@@ -8,6 +8,7 @@ from bnaudit.description import NormKind
 from bnaudit.experiment import Experiment
 from bnaudit.location import by_configuration, location
 from bnaudit.measurement import Answer, EvalDropout, EvalNorm, Measurement, StateInEval
+from bnaudit.places import holder_of
 from bnaudit.probes import Probe
 from bnaudit.results import Outcome, Question
 from bnaudit.session import NormCall, RandomCall, StateChange
@@ -36,8 +37,13 @@ def _norm(experiment: Experiment, call: NormCall) -> EvalNorm:
         layer=call.layer,
         mixes=_mixes(experiment, call),
         by_configuration=by_configuration(experiment, call.layer),
-        updates=call.updates,
+        updates=call.updates and _has_moved(experiment, call),
     )
+
+
+def _has_moved(experiment: Experiment, call: NormCall) -> bool:
+    """Whether state of its layer or module changed: what was handed over may have been a copy."""
+    return any(holder_of(change) in (call.layer, call.place.module) for change in experiment.base.changes)
 
 
 def _mixes(experiment: Experiment, call: NormCall) -> bool | None:
@@ -63,7 +69,7 @@ def _dropouts(calls: tuple[RandomCall, ...]) -> list[EvalDropout]:
 
 
 def _state(experiment: Experiment, change: StateChange) -> StateInEval:
-    holder = change.name.rpartition(".")[0]
+    holder = holder_of(change)
     layers = {layer.name for layer in experiment.session.part.layers}
     return StateInEval(
         change=change,

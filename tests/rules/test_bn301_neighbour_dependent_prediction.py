@@ -315,6 +315,12 @@ def test_norms_of_one_scope_are_told_apart() -> None:
     assert [hit.layer for hit in run_hits(RULE, swap(*nodes), subject=graph)] == ["/middle/Sub"]
 
 
+def test_a_norm_in_inference_form_whose_statistics_the_batch_moved_is_not_called_otherwise() -> None:
+    (hit,) = run_hits(RULE, swap(mixing("bn1", layer="bn1", is_norm=True)))
+    assert "a norm normalizes with statistics of the batch" in hit.message and "training" not in hit.message
+    assert hit.advice.endswith("change the running statistics in training mode only")
+
+
 def test_a_norm_is_told_though_an_operator_of_its_name_draws() -> None:
     call = RandomCall(place=place("bn1", "BatchNorm2d", "aten.native_batch_norm"), is_dropout=True)
     (hit,) = run_hits(RULE, swap(norm_mixing()), EvalDropout(call=call, calls=1))
