@@ -19,6 +19,7 @@ from bnaudit.forwards import Forwards
 from bnaudit.gap_limits import StatisticsLimits
 from bnaudit.initial_state import LEARNS_STATISTICS
 from bnaudit.measurement import Shift
+from bnaudit.places import holder_of
 from bnaudit.progress import Progress, Silent
 from bnaudit.run_options import RunOptions
 from bnaudit.session import Batch, Mode, RunError, Session, Trace, Watch
@@ -178,7 +179,7 @@ class Experiment:
         if self.in_a_row.exact:
             return None
         found = whole_shift(self.base, self.extra("the batch from the restored state", self.feed.base))
-        if not found.exact or not any(call.probability != 0 for call in self.base.random_calls):
+        if not found.exact or not self._draws:
             return found
         if not self.base.changes:
             return self.in_a_row
@@ -187,19 +188,33 @@ class Experiment:
     @cached_property
     def after_others(self) -> Shift | None:
         """`base` made after `swapped` without restoring the state, against `base`: an answer that was kept for the
-        next batch is the same twice in a row. None where nothing that depends on the data was left behind.
+        next batch is the same twice in a row.
+
+        None where nothing that depends on the data was left behind, and in a model that draws, which may repeat itself
+        by chance the first time and not the second.
         """
-        if not self.in_a_row.exact or not self.has_companions or self.extras_left < 2:
+        if not self.in_a_row.exact or not self.has_companions or self._draws or not self._keeps_of_the_data:
             return None
-        # A norm that uses the batch does not read the statistics that it moves.
-        unread = {call.layer for call in self.base.norm_calls if call.uses_batch}
-        kept = [change for change in self.base.changes if change.name.rpartition(".")[0] not in unread]
-        left = {change.name: change.digest for change in self.swapped.changes} if kept else {}
-        if all(left.get(change.name) == change.digest for change in kept):
+        if self.extras_left < 2:
+            self.remark("a batch after another one was not tried: all further forwards were used")
             return None
         self.extra("other companions first", self.feed.swapped, watch=self.outputs_only)
         later = self.extra("the batch after them", self.feed.base, watch=self.outputs_only, restored=False)
         return whole_shift(self.base, later)
+
+    @property
+    def _keeps_of_the_data(self) -> bool:
+        """Whether other companions leave something else behind; a norm that uses the batch does not read the
+        statistics that it moves."""
+        unread = {call.layer for call in self.base.norm_calls if call.uses_batch}
+        kept = [change for change in self.base.changes if holder_of(change) not in unread]
+        left = {change.name: change.digest for change in self.swapped.changes} if kept else {}
+        return any(left.get(change.name) != change.digest for change in kept)
+
+    @property
+    def _draws(self) -> bool:
+        """Whether an operator drew random numbers that may matter."""
+        return any(call.probability != 0 for call in self.base.random_calls)
 
     @cached_property
     def random(self) -> bool:

@@ -52,6 +52,11 @@ def test_other_companions_go_first_only_where_they_leave_something_else_behind(n
     assert found.after_others is None or found.after_others.exact
 
 
+def test_a_model_that_draws_may_differ_after_others_by_chance() -> None:
+    found = repeat(Net(random=True, seldom=True, state="answer"))
+    assert found.in_a_row.exact and found.after_others is None
+
+
 def test_statistics_of_a_norm_that_uses_the_batch_are_read_by_nobody() -> None:
     assert repeat(Net(leaky=frozenset({"one"}), state="average")).after_others is None
 
