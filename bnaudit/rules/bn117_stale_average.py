@@ -51,6 +51,7 @@ or let the average run over buffers too:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -214,11 +215,11 @@ def _copied(pair: AveragedPair, copied: list[tuple[NormLayer, NormLayer]], limit
 
 
 def _affine_difference(pairs: list[tuple[NormLayer, NormLayer]]) -> float:
-    """Relative L2 distance of weights and biases over all pairs; 0 without any."""
+    """Relative L2 distance of weights and biases over all pairs; 0 without any, or where one is not finite (BN115)."""
     apart = size = 0.0
     for averaged, raw in pairs:
         for one, other in ((averaged.gamma, raw.gamma), (averaged.beta, raw.beta)):
             if one is not None and other is not None and one.shape == other.shape and not is_virgin(raw):
                 apart += float(((one - other) ** 2).sum())
                 size += float((other**2).sum())
-    return (apart / size) ** 0.5 if 0.0 < size < float("inf") else 0.0
+    return (apart / size) ** 0.5 if math.isfinite(apart) and 0.0 < size < math.inf else 0.0

@@ -163,6 +163,11 @@ def test_hostile_values_raise_nothing() -> None:
                 run(*beside(batch_norm(**{**RAW, field: np.full(C, value)})))
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_at_no_distance(value: float) -> None:
+    assert run(*beside(batch_norm(**{**RAW, "gamma": np.full(C, value)}))) == []
+
+
 def test_the_default_of_pytorch_copies_buffers() -> None:
     norm = torch.nn.BatchNorm1d(C)
     average = torch.optim.swa_utils.AveragedModel(norm)
