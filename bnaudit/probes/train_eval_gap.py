@@ -12,7 +12,7 @@ from bnaudit.probes import Probe
 from bnaudit.received import layer_statistics, never_trained, reused_norms
 from bnaudit.results import Outcome, Question
 
-_FOLDED = "folded: its batch norms have no training mode left"
+_FOLDED = "no batch norm is left: folded, if any was"
 _NEVER_THE_BATCH = "no norm uses the batch in train() either"
 
 
@@ -47,7 +47,7 @@ def _answer(experiment: Experiment, gap: Gap | None) -> tuple[Outcome, str, str]
     training = experiment.training
     if training is None:
         if not experiment.has_norms_of_two_modes and experiment.session.part.folded:
-            return Outcome.NOT_CHECKED, _FOLDED, "the model before it was folded"
+            return Outcome.NOT_CHECKED, _FOLDED, "the model that it was made from"
         if not experiment.has_norms_of_two_modes:
             return Outcome.PASSED, experiment.training_why, ""
         if not experiment.has_batch_norms:

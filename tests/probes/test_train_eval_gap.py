@@ -103,8 +103,8 @@ def test_what_was_folded_cannot_show_its_gap() -> None:
     *_, answer = PROBE.measure(given)
     assert isinstance(answer, Answer) and answer.outcome is Outcome.NOT_CHECKED
     assert (answer.reason, answer.needs) == (
-        "folded: its batch norms have no training mode left",
-        "the model before it was folded",
+        "no batch norm is left: folded, if any was",
+        "the model that it was made from",
     )
 
 
