@@ -1,5 +1,7 @@
 # make demo    install into .venv, audit the sample models and gate some
 # make test    install what is needed and run all tests
+# make faults  damage small nets on purpose and audit them (half an hour; FAULTS="--only BN301" for less)
+# make bench   time bnaudit, and what others use, on the same files
 # make zoo     audit the architectures of torchvision and timm (an hour; OPTIONS="--limit 50" for less)
 # make mutation  break every condition and limit of the rules, one at a time: a test has to notice (15 minutes)
 PYTHON ?= python3
@@ -8,7 +10,7 @@ BIN := $(VENV)/bin
 ZOO := .bench/zoo-venv
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
 
-.PHONY: demo test check faults bench mutation samples new-rule format clean
+.PHONY: demo test check faults bench zoo mutation samples new-rule format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/bnaudit inspect sample_models/ || test $$? -eq 1

@@ -48,8 +48,8 @@ def changes(source: str) -> list[tuple[str, str, str]]:
         ("a and b", [("clause", "a and b", "without a"), ("clause", "a and b", "without b")]),
         ("x if a else y", [("condition", "a", "not (a)")]),
         ("[x for x in y if not x]", [("condition", "not x", "x")]),
-        ("any(x)", [("call", "any(x)", "all(x)")]),
-        ("x.min()", [("call", "x.min()", "x.max()")]),
+        ("any(x)", [("call", "any(x)", "all(x)"), ("statement", "any(x)", "pass")]),
+        ("x.min()", [("call", "x.min()", "x.max()"), ("statement", "x.min()", "pass")]),
         ("a * -b", [("arithmetic", "a * -b", "a / -b"), ("arithmetic", "-b", "+b")]),
         ("LIMIT = 0.5", [("constant", "0.5", "0.55"), ("constant", "0.5", "0.45")]),
         ("f(3)", [("constant", "3", "4"), ("statement", "f(3)", "pass")]),
@@ -61,12 +61,7 @@ def changes(source: str) -> list[tuple[str, str, str]]:
     ],
 )
 def test_each_thing_that_a_rule_decides_by_is_changed(source: str, expected: list[tuple[str, str, str]]) -> None:
-    found = changes(source)
-    assert sorted(found) == sorted(
-        expected
-        + [("statement", source, "pass")]
-        * (source[-1] == ")" and source[0] != "f" and "statement" in {f[0] for f in found})
-    )
+    assert sorted(changes(source)) == sorted(expected)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from zoo import architectures
 from zoo.inputs import batch
-from zoo.judging import Heard, false_alarms, hear, loud, outcome
+from zoo.judging import Heard, as_record, false_alarms, hear, loud, outcome
 from zoo.mode_faults import CONSEQUENCES, MEASURED, plant
 from zoo.moving import NoForwardError, move, tracking
 from zoo.writing import WAYS, NotWrittenError, write
@@ -61,19 +61,11 @@ def examine(piece: dict[str, Any], folder: Path) -> dict[str, Any]:
     except NotWrittenError as error:
         return {**record, "not_written": str(error)}
     rules = (planted.planted.rule, *(MEASURED if planted.of_mode else ()))
-    told = [outcome(planted.planted._replace(rule=rule), heard.findings, before.findings) for rule in rules]
-    found, located, beside = max(told, key=lambda each: (each.located, each.found))
+    by_rule = [outcome(planted.planted._replace(rule=rule), heard.findings, before.findings) for rule in rules]
+    told = max(by_rule, key=lambda each: (each.located, each.found))
     if planted.of_mode:
-        beside = [each for each in beside if not each["rule"].startswith(CONSEQUENCES)]
-    record["artifacts"]["faulty"] |= {
-        "planted": planted.planted.fault,
-        "rule": planted.planted.rule,
-        "where": list(planted.planted.layers[:3]),
-        "found": found,
-        "located": located,
-        "false_alarms": beside,
-        "heard": [] if found and located else heard.findings[:10],
-    }
+        told = told._replace(beside=[each for each in told.beside if not each["rule"].startswith(CONSEQUENCES)])
+    record["artifacts"]["faulty"] |= as_record(planted.planted, told, heard.findings)
     return record
 
 
@@ -115,7 +107,7 @@ class _Run:
         given = {"inputs": self.inputs[0] if len(self.inputs) == 1 else self.inputs}
         if self.carrier == "live":
             return self._timed(net, record, label, {**given, "budget": SHORT_BUDGET if quick else BUDGET})
-        example = tuple(self._few(argument) for argument in self.inputs)
+        example = tuple(argument[:EXAMPLE] for argument in self.inputs)
         path, way = write(self.carrier, net, example, self.folder, self.ways)
         self.ways = [way]  # the fault is planted in what was audited without it
         record["way"] = way
@@ -125,10 +117,6 @@ class _Run:
             return self._timed(path, record, label, {"static": True} if static else run)
         finally:
             path.unlink()
-
-    @staticmethod
-    def _few(argument: Any) -> Any:
-        return argument[:EXAMPLE]
 
     def _timed(self, subject: Any, record: dict[str, Any], label: str, options: dict[str, Any]) -> Heard:
         start = time.perf_counter()

@@ -75,6 +75,19 @@ def outcome(planted: Planted, findings: list[Found], before: list[Found]) -> Out
     return Outcome(bool(new), located, beside)
 
 
+def as_record(planted: Planted, told: Outcome, findings: list[Found]) -> dict[str, Any]:
+    """What is kept of it; what was said only where that is not as it should be."""
+    return {
+        "planted": planted.fault,
+        "rule": planted.rule,
+        "where": list(planted.layers[:3]),
+        "found": told.found,
+        "located": told.located,
+        "false_alarms": told.beside,
+        "heard": [] if told.found and told.located else findings[:10],
+    }
+
+
 def _planted_at(named: str | None, layers: Collection[str]) -> str | None:
     """The layer that is named. TorchScript of a class that is not torch's (timm's GroupNormAct) shows the norm as a
     call in the module's code, `bn2.forward.group_norm`: that is `bn2`."""

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 from zoo import architectures, faults
-from zoo.judging import Heard, false_alarms, hear, loud, outcome
+from zoo.judging import Heard, as_record, false_alarms, hear, loud, outcome
 from zoo.moving import NoForwardError, affine_norms, move, tracking
 
 from bnaudit import audit
@@ -25,7 +25,7 @@ def examine(name: str, seed: int, largest: int, folder: Path) -> dict[str, Any]:
     net = architectures.build(name, seed)
     norms = [key for key, _ in tracking(net)]
     record |= {"tracking": len(norms), "affine": len(affine_norms(net)), "artifacts": {}}
-    fresh, _ = _audited(net.state_dict(), folder, record, "fresh")
+    fresh = _audited(net.state_dict(), folder, record, "fresh")
     _judge(record, "fresh", fresh, _unseen(norms, fresh))
     try:
         record["size"] = move(net, architectures.kind(name), seed)
@@ -34,7 +34,7 @@ def examine(name: str, seed: int, largest: int, folder: Path) -> dict[str, Any]:
     state = net.state_dict()
     never_ran = _never_ran(net)
     record["never_ran"] = len(never_ran)
-    moved, _ = _audited(state, folder, record, "trained")
+    moved = _audited(state, folder, record, "trained")
     _judge(record, "trained", moved, _unseen(norms, moved), never_ran)
     _plant(record, net, state, never_ran, moved, Random(f"{seed}:{name}"), folder)
     return record
@@ -50,7 +50,7 @@ def _unseen(norms: list[str], heard: Heard) -> list[str]:
     return sorted(set(norms) - set(heard.layers))
 
 
-def _audited(state: faults.State, folder: Path, record: dict[str, Any], kind: str) -> tuple[Heard, float]:
+def _audited(state: faults.State, folder: Path, record: dict[str, Any], kind: str) -> Heard:
     path = folder / f"{kind}.pt"
     torch.save(state, path)
     try:
@@ -61,7 +61,7 @@ def _audited(state: faults.State, folder: Path, record: dict[str, Any], kind: st
         path.unlink()
     heard = hear(report)
     record["artifacts"][kind] = {"seconds": seconds, "layers": len(heard.layers), "crash": heard.crash}
-    return heard, seconds
+    return heard
 
 
 def _judge(
@@ -86,14 +86,6 @@ def _plant(
     planted = faults.plant(faulty, faults.Layers(ran, affine_norms(net)), random)
     if planted is None:
         return
-    heard, _ = _audited(faulty, folder, record, "faulty")
-    found, located, beside = outcome(planted, heard.findings, before.findings)
-    record["artifacts"]["faulty"] |= {
-        "planted": planted.fault,
-        "rule": planted.rule,
-        "where": list(planted.layers[:3]),
-        "found": found,
-        "located": located,
-        "false_alarms": beside,
-        "heard": [] if found and located else heard.findings[:10],
-    }
+    heard = _audited(faulty, folder, record, "faulty")
+    told = outcome(planted, heard.findings, before.findings)
+    record["artifacts"]["faulty"] |= as_record(planted, told, heard.findings)
