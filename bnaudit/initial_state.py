@@ -129,7 +129,8 @@ def _is_one_normal(arrays: list[NDArray[np.float64]]) -> bool:
     import numpy as np
 
     pooled = np.concatenate(arrays)
-    center, spread = float(pooled.mean()), float(pooled.std())
+    with np.errstate(over="ignore", invalid="ignore"):
+        center, spread = float(pooled.mean()), float(pooled.std())
     if not 0.0 < spread < math.inf:
         return False
     for array in arrays:
