@@ -77,7 +77,7 @@ def history_dependent_prediction(case: Case) -> Iterator[Hit]:
         return
     for repeat in case.measured.of(Repeat):
         shift = _carried_shift(repeat)
-        if shift.exact or _is_random(repeat, case.limits["epsilons"]):
+        if shift.exact or (repeat.after_others is None and _is_random(repeat, case.limits["epsilons"])):
             continue
         severe = beyond(shift, case.limits["epsilons"])
         changes = _carriers(case, repeat)

@@ -57,6 +57,14 @@ def test_a_model_that_draws_may_differ_after_others_by_chance() -> None:
     assert found.in_a_row.exact and found.after_others is None
 
 
+def test_a_model_that_draws_is_tried_after_others_with_its_seeds_reset() -> None:
+    found = repeat(Net(random=True, history=True, state="average"))
+    assert found.after_others is not None and band(found.after_others) is Band.LEAK
+    kept = repeat(Net(random=True, state="average"))
+    assert kept.after_others is not None and kept.after_others.exact
+    assert repeat(Net(random=True)).after_others is None
+
+
 def test_statistics_of_a_norm_that_uses_the_batch_are_read_by_nobody() -> None:
     assert repeat(Net(leaky=frozenset({"one"}), state="average")).after_others is None
 
