@@ -22,7 +22,7 @@ from bnaudit.measurement import Shift
 from bnaudit.places import holder_of
 from bnaudit.progress import Progress, Silent
 from bnaudit.run_options import RunOptions
-from bnaudit.session import Batch, Mode, RunError, Session, StateChange, Trace, Watch
+from bnaudit.session import Batch, Mode, RunError, Session, Trace, Watch
 from bnaudit.shifts import Axes, Band, Pairs, band, row_axes, shift, whole_shift
 
 _T = TypeVar("_T")
@@ -190,10 +190,10 @@ class Experiment:
         """`base` made after `swapped` without restoring the state, against `base`: an answer that was kept for the
         next batch is the same twice in a row, and a model that draws is not. Seeds are reset before each where it is.
 
-        None where nothing that depends on the data was left behind (nothing at all in a model that draws), where a
-        draw did not matter this time, and where seeds do not make the model repeat itself.
+        None where nothing that depends on the data was seen to stay behind in a model that draws nothing, where a draw
+        did not matter this time, and where seeds do not make the model repeat itself.
         """
-        tried = self.random and self._left_behind if self._draws else self.in_a_row.exact and self._keeps_of_the_data
+        tried = self.random if self._draws else self.in_a_row.exact and self._keeps_of_the_data
         if not tried or not self.has_companions:
             return None
         if self.extras_left < 2 + 2 * self.random:
@@ -211,15 +211,11 @@ class Experiment:
         return whole_shift(base, again).exact
 
     @property
-    def _left_behind(self) -> list[StateChange]:
-        """What `base` left behind; a norm that uses the batch does not read the statistics that it moves."""
-        unread = {call.layer for call in self.base.norm_calls if call.uses_batch}
-        return [change for change in self.base.changes if holder_of(change) not in unread]
-
-    @property
     def _keeps_of_the_data(self) -> bool:
-        """Whether other companions leave something else behind."""
-        kept = self._left_behind
+        """Whether other companions leave something else behind; a norm that uses the batch does not read the
+        statistics that it moves."""
+        unread = {call.layer for call in self.base.norm_calls if call.uses_batch}
+        kept = [change for change in self.base.changes if holder_of(change) not in unread]
         left = {change.name: change.digest for change in self.swapped.changes} if kept else {}
         return any(left.get(change.name) != change.digest for change in kept)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from fault_matrix.faults.places import always, differs_in_a_row, layers, put_behind
+from fault_matrix.faults.places import always, differs_in_a_row, layers, put_behind, without_draws
 from fault_matrix.faults.saved_state import IN_PYTHON
 from fault_matrix.values import Facet, Fault, Planting, Scope
 from run_time.more_nets import CallCounter, HistoryList
@@ -100,14 +100,13 @@ def _fault(
         severity,
         Question.EVAL_MODE,
         scope,
-        targets=layers,
         needs=frozenset({Facet.FORWARD, Facet.RUNS}),
         measured=True,
         only=only,
         # Where a net calls it twice per forward, the second call has something of the first one's batch. A list that
         # grows has the batch's own mean.
         also=("BN301",),
-        **more,
+        **{"targets": layers, **more},
     )
 
 
@@ -118,7 +117,8 @@ FAULTS = [
     _fault("carried in an attribute, as small as rounding", lambda: Carrying(1e-7), None),
     _fault("the last batch is kept", LastBatch),
     _fault("calls are counted", CallCounter, only=IN_PYTHON),
-    _fault("a list that grows", HistoryList, only=IN_PYTHON),
+    # Its means mix the batch, too: in a net that draws, locating that takes the forwards that history would need.
+    _fault("a list that grows", HistoryList, only=IN_PYTHON, targets=without_draws),
     _fault("a buffer outside the state dict", HiddenBuffer, only=_WITH_ATTRIBUTES | {"exported"}),
     _fault("a table of positions", Ahead, None),
     _fault("the last batch is kept and not used", Watched, None),
