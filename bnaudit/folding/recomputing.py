@@ -27,7 +27,7 @@ _NO_EVIDENCE = (FoldCause.OTHER_WEIGHTS, FoldCause.LEFT_OUT, FoldCause.UNKNOWN)
 _UNEXPLAINED = (FoldCause.UNKNOWN, FoldCause.OLDER_STATISTICS)
 """Causes that leave room for another explanation."""
 _MOST_REMARKS = 8
-_ARITHMETIC = "{} was not compared: it is frozen, and there a product and a sum"
+_FROZEN = "frozen, and in code a product and a sum, which was not looked for"
 _SCALED = 1e-3
 """Of a channel's direction: above the rounding of half precision, and below what training turns."""
 
@@ -59,22 +59,22 @@ def _folds(
         return None
     arithmetic = _arithmetic(suspected, folded)
     kept = [fold for fold in folded if fold.layer not in arithmetic]
-    there = {fold.layer for fold in kept} | arithmetic
+    there = {*(fold.layer for fold in kept), *arithmetic}
     return Folds(
         folded=suspected.folded,
         folds=tuple(kept),
         unfound=tuple(layer.name for layer in suspected.norms if layer.name not in there),
-        remarks=(*map(_ARITHMETIC.format, sorted(arithmetic)), *_remarks(finder)),
+        remarks=(*_of_frozen(arithmetic), *_remarks(finder)),
     )
 
 
-def _arithmetic(suspected: Suspected, folded: Sequence[Fold]) -> frozenset[str]:
-    """Frozen norms that stand in the other side's code as their forward() writes them, behind a layer as it was."""
+def _arithmetic(suspected: Suspected, folded: Sequence[Fold]) -> list[str]:
+    """Frozen norms that may stand in the other side's code as their forward() writes them, behind a layer as it was."""
     if not suspected.other.part.carrier.has_code:
-        return frozenset()
+        return []
     within = {fold.layer for fold in folded if fold.cause is not FoldCause.LEFT_OUT}
-    frozen = {layer.name for layer in suspected.norms if layer.kind is NormKind.FROZEN_BATCH}
-    return frozenset(frozen - within)
+    frozen = [layer.name for layer in suspected.norms if layer.kind is NormKind.FROZEN_BATCH]
+    return [name for name in frozen if name not in within]
 
 
 def _are_scaled(places: Sequence[Place], norms: int) -> bool:
@@ -187,6 +187,12 @@ def _shifts(layer: NormLayer) -> bool:
     """Whether the norm turns a 0 into something else in any channel."""
     state = norm_state(layer)
     return state is not None and bool(state.affine(state.usual_eps).shift.any())
+
+
+def _of_frozen(names: Sequence[str]) -> Iterator[str]:
+    if names:
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield f"{names[0]}{more} not compared: {_FROZEN}"
 
 
 def _remarks(finder: Finder) -> Iterator[str]:

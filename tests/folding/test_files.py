@@ -18,6 +18,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 import bnaudit
 from bnaudit.auditing import describe
 from bnaudit.comparison import FoldCause
+from bnaudit.folding.recomputing import _of_frozen
 from bnaudit.results import Severity
 
 NORMS = ("stem.1", "depth.1", "up.1", "head.1")
@@ -195,3 +196,14 @@ def test_frozen_norms_are_neither_left_out_nor_missing_in_a_graph(
     for baseline, subject in (("net.pt", "net.onnx"), ("net.onnx", "net.pt")):
         (audit,) = bnaudit.compare(tmp_path / baseline, tmp_path / subject).audits
         assert [each.message for each in audit.findings if each.severity > Severity.NOTE] == []
+        folds = audit.comparison.folds if audit.comparison is not None else None
+        assert (folds is not None) == (folding and frozen == (1,))
+        if folds is not None:
+            (remark,) = folds.remarks
+            assert remark.startswith("1 not compared: frozen") and remark.endswith("was not looked for")
+
+
+def test_frozen_norms_that_were_not_looked_for_are_one_remark() -> None:
+    assert list(_of_frozen([])) == []
+    (one,), (more,) = _of_frozen(["a"]), _of_frozen(["a", "b", "c"])
+    assert one.startswith("a not compared") and more.startswith("a and 2 more not compared")
