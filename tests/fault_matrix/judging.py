@@ -29,6 +29,7 @@ from fault_matrix.values import (
 )
 from run_time.subjects_of_runs import stands_at
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 import bnaudit
 from bnaudit.records import replace
@@ -123,7 +124,9 @@ def _expected(fault: Fault | None, planted: Planting, subject: Any) -> Expectati
     needs = set(fault.needs)
     if carrier.name == "ONNX, folded" and needs & {Facet.STATISTICS, Facet.EPSILON} and planted.layers:
         left = survivors(subject, {*tracked(planted.net), *planted.layers})
-        hit = tuple(layer for layer in planted.layers if layer in left)
+        # Only a batch norm can be folded: others compute their statistics.
+        others = {layer for layer in planted.layers if not isinstance(planted.net.get_submodule(layer), _BatchNorm)}
+        hit = tuple(layer for layer in planted.layers if layer in left or layer in others)
         if not hit:
             return Expectation.GONE if left and Facet.STATISTICS in needs else Expectation.UNSEEN
         planted.located = planted.located or hit
