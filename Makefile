@@ -27,15 +27,15 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 
 faults: $(VENV)/.dev
-	PYTHONPATH=tests:. $(BIN)/python -m fault_matrix $(FAULTS)
+	PYTHONPATH=tests:. $(BIN)/python -m fault_matrix $(OPTIONS)
 
 bench: $(VENV)/.dev
+	$(BIN)/python tests/bench/rivals.py
 	$(BIN)/python tests/bench/static.py
 	$(BIN)/python tests/bench/bulk.py
 	$(BIN)/python tests/bench/measured.py
 	$(BIN)/python tests/bench/watching.py
 	$(BIN)/python tests/bench/triage.py
-	$(BIN)/python tests/bench/rivals.py
 
 zoo: $(ZOO)/.installed
 	PYTHONPATH=tests $(ZOO)/bin/python -m zoo $(OPTIONS)

@@ -1,7 +1,7 @@
 """bnaudit beside what people use today: speed, memory, bytes read, forwards, and what each finds. `make bench`.
 
     python tests/bench/rivals.py                 all of it (about 8 GB of files and 5 GB of environments under .bench/)
-    python tests/bench/rivals.py --quick         files of 25 MB only, three rounds
+    python tests/bench/rivals.py --quick         files of 25 MB only
     python tests/bench/rivals.py --only model    only tools whose name holds this (bnaudit is always there)
 
 Writes .bench/bench.json and, when nothing was left out, tests/bench/rivals.json and the README's section from it.

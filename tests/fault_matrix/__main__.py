@@ -1,7 +1,7 @@
 """The fault matrix: every fault in every architecture and carrier, and what an audit says of each.
 
     make faults                                       the whole matrix, two processes
-    make faults FAULTS="--only BN301 --jobs 1"        some of it
+    make faults OPTIONS="--only BN301 --jobs 1"        some of it
 
 Prints recall, false alarms, localisation and what stayed undecided, writes .bench/faults.json, and ends with exit
 code 1 unless every cell is as it has to be. The whole matrix also writes tests/fault_matrix/results.json and the

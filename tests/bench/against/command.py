@@ -21,13 +21,14 @@ from readme_sections import write_section
 
 RESULTS = ROOT / "tests" / "bench" / "rivals.json"
 SIZES = (25, 100, 500, 2000)
+ROUNDS = 3
 OWN = ("bnaudit", "torch", "onnx", "safetensors", "numpy", "onnxruntime")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 1: bnaudit did not find a defect that its form shows, or reported one on the healthy net."""
     parser = argparse.ArgumentParser(description="bnaudit beside its rivals")
-    parser.add_argument("--quick", action="store_true", help="files of 25 MB only, three rounds")
+    parser.add_argument("--quick", action="store_true", help="files of 25 MB only")
     parser.add_argument("--only", default="", metavar="NAME", help="tools whose name holds this")
     options = parser.parse_args(arguments)
     (RAW / "outputs").mkdir(parents=True, exist_ok=True)
@@ -56,7 +57,7 @@ def _try(name: str, only: str) -> str:
 
 def measured(chosen: Sequence[Tool], quick: bool) -> dict[str, Any]:
     """All figures, as the JSON file has them."""
-    rounds, environment = (3 if quick else 5), _environment()
+    rounds, environment = ROUNDS, _environment()
     subjects = RAW / "subjects"
     if not (subjects / "same.json").exists():
         subjects.mkdir(parents=True, exist_ok=True)
