@@ -224,7 +224,7 @@ def test_a_layer_without_weight_or_bias_was_not_drawn_as_the_others(left: dict[s
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("value", [0.1, math.inf, math.nan, 1e200])
+@pytest.mark.parametrize("value", [0.1, 0.5, math.inf, math.nan, 1e200])
 def test_weights_of_one_number_or_none_were_not_drawn(value: float) -> None:
     alike = np.full(64, value) * np.where(np.arange(64) % 2, 1, 1 + (value == 1e200))
     assert not has_drawn_affines([_with(layer, gamma=alike) for layer in _drawn()])

@@ -256,3 +256,23 @@ NONE_MIXES = "2 norm calls, none mixes samples; nothing drops"
 def test_norms_that_use_the_batch_by_configuration_fail_nothing(norms: Any, outcome: Outcome, reason: str) -> None:
     answer = told(experiment(), *norms)
     assert (answer.outcome, answer.reason) == (outcome, reason)
+
+
+@pytest.mark.parametrize(
+    ("updates", "layer", "changed", "moved"),
+    [
+        (True, "two", "two.running_mean", True),
+        (False, "two", "two.running_mean", False),
+        (True, "bn", "two.running_mean", True),
+        (True, "bn", "bn.running_mean", True),
+        (True, "bn", "one.running_mean", False),
+    ],
+)
+def test_an_update_is_told_where_a_buffer_of_the_layer_or_its_module_moved(
+    updates: bool, layer: str, changed: str, moved: bool
+) -> None:
+    run = experiment()
+    call = replace(run.base.norm_calls[1], uses_batch=True, updates=updates, layer=layer)
+    change = StateChange(name=changed, kind="buffer", persistent=True, owner="BatchNorm1d", digest=1)
+    norm, *_ = seen(run, norm_calls=(call,), changes=(change,))
+    assert call.place.module == "two" and norm.updates is moved
