@@ -228,7 +228,7 @@ def _located(found: list[Finding], audit: Audit, trial: _Trial) -> bool | None:
     loud = [each for each in audit.findings if each.rule == fault.rule and each.severity >= Severity.WARNING]
     called, told = ([_as_one_call(each, planted) for each in several] for several in (found, [*found, *loud]))
     named = all(any(stands_at(each, place) for each in called) for place in places)
-    return named and all(any(stands_at(each, place) for place in places) for each in told)
+    return named and all(any(stands_at(each, place) for place in (*places, *planted.also_at)) for each in told)
 
 
 def _as_one_call(finding: Finding, planted: Planting) -> Finding:

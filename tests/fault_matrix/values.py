@@ -125,6 +125,8 @@ class Planting:
     """More RunOptions of the audit."""
     located: tuple[str, ...] | None = None
     """At which modules the findings must stand, where these are not `layers`."""
+    also_at: tuple[str, ...] = ()
+    """Modules that the rule may name, too, with another severity: the fault's option holds for them as well."""
 
     @property
     def modules(self) -> list[Any]:

@@ -163,12 +163,22 @@ def trained_with(batch_size: int) -> Callable[[Planting], None]:
         put_behind(planting, PooledNorm, always, once=True)
         planting.options["training_batch_size"] = batch_size
         planting.located = tuple(f"{name}.norm" for name in planting.located or ())
+        trained = copy.deepcopy(planting.net).train()
+        if not all(trained.get_submodule(name).training for name in planting.located):
+            raise NoEffectError("the net's own train() keeps it in eval mode")
         for name in planting.located:
             _settle(planting.net.get_submodule(name), torch.cat(_received(planting, name)))
         others = (name for name in that_train(planting.net) if _has_single_values(planting, name))
         planting.located = tuple({*planting.located, *others})
+        planting.also_at = tuple(name for name in that_train(planting.net) if _values(planting, name, batch_size) < 16)
 
     return plant
+
+
+def _values(planting: Planting, name: str, batch_size: int) -> float:
+    """Values per channel in a batch of this size, in the smallest call."""
+    shapes = [each.shape for each in _received(planting, name)]
+    return min((batch_size * shape[2:].numel() for shape in shapes), default=math.inf)
 
 
 def _received(planting: Planting, name: str) -> list[torch.Tensor]:
