@@ -15,6 +15,7 @@ import itertools
 import json
 import multiprocessing
 import os
+import pickle
 import platform
 import sys
 import time
@@ -41,6 +42,8 @@ import bnaudit
 
 ROOT = Path(__file__).parents[2]
 LATEST = ROOT / ".bench" / "faults.json"
+OUTCOMES = ROOT / ".bench" / "fault-outcomes.pickle"
+"""Of the last run, for `--again`."""
 RESULTS = Path(__file__).with_name("results.json")
 
 
@@ -69,6 +72,11 @@ def _fits(cell: Cell, pattern: str) -> bool:
     return any(pattern in text or fnmatchcase(text, pattern) for text in cell[:3])
 
 
+def _parted(outcomes: list[Outcome]) -> tuple[list[Outcome], list[Cell]]:
+    """What was right, and the cells of what was not."""
+    return [each for each in outcomes if each.right], [each.cell for each in outcomes if not each.right]
+
+
 def _draws(only: str) -> list[Drawn]:
     return [drawn for name, draw in DRAWS.items() if not only or only in name for drawn in draw()]
 
@@ -84,12 +92,19 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cells whose architecture, fault or carrier contains this")
     parser.add_argument("--density", type=float, default=1.0, help="0.1 for a tenth of the cells, 10 for more of them")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--again", action="store_true", help="only the cells that were not right the last time")
     options = parser.parse_args()
     begin = time.monotonic()
     torch.set_num_threads(1)
-    cells = [cell for cell in all_cells(options.density) if not options.only or _fits(cell, options.only)]
+    kept: list[Outcome] = []
+    if options.again:
+        kept, cells = _parted(pickle.loads(OUTCOMES.read_bytes()))
+    else:
+        cells = [cell for cell in all_cells(options.density) if not options.only or _fits(cell, options.only)]
     print(f"{len(cells):,} cells in {options.jobs} processes", file=sys.stderr, flush=True)
-    outcomes = list(_progress(_outcomes(cells, options.jobs), len(cells)))
+    outcomes = [*kept, *_progress(_outcomes(cells, options.jobs), len(cells))]
+    OUTCOMES.parent.mkdir(exist_ok=True)
+    OUTCOMES.write_bytes(pickle.dumps(outcomes))
     planted = [outcome for outcome in outcomes if outcome.expected is not Expectation.NOWHERE]
     if len(planted) < len(outcomes):
         count = len(outcomes) - len(planted)
@@ -101,10 +116,10 @@ def main() -> int:
         "machine": _machine(),
         "date": date.today().isoformat(),
         "seconds": round(time.monotonic() - begin),
+        "again": len(cells) if options.again else 0,
         **as_json(outcomes, draws),
     }
     text = json.dumps(told, indent=1, ensure_ascii=False) + "\n"
-    LATEST.parent.mkdir(exist_ok=True)
     LATEST.write_text(text, encoding="utf-8")
     if options.density == 1 and not options.only:
         RESULTS.write_text(text, encoding="utf-8")
