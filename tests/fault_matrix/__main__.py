@@ -98,19 +98,21 @@ def main() -> int:
     torch.set_num_threads(1)
     kept: list[Outcome] = []
     if options.again:
-        kept, cells = _parted(pickle.loads(OUTCOMES.read_bytes()))
+        whole, last = pickle.loads(OUTCOMES.read_bytes())
+        kept, cells = _parted(last)
     else:
+        whole = options.density == 1 and not options.only
         cells = [cell for cell in all_cells(options.density) if not options.only or _fits(cell, options.only)]
     print(f"{len(cells):,} cells in {options.jobs} processes", file=sys.stderr, flush=True)
     outcomes = [*kept, *_progress(_outcomes(cells, options.jobs), len(cells))]
     OUTCOMES.parent.mkdir(exist_ok=True)
-    OUTCOMES.write_bytes(pickle.dumps(outcomes))
+    OUTCOMES.write_bytes(pickle.dumps((whole, outcomes)))
     planted = [outcome for outcome in outcomes if outcome.expected is not Expectation.NOWHERE]
     if len(planted) < len(outcomes):
         count = len(outcomes) - len(planted)
         print(f"{count:,} cells left out: run by itself, the net shows nothing of the fault", file=sys.stderr)
     outcomes = planted
-    draws = _draws(options.only) if options.density >= 1 else []
+    draws = _draws(options.only) if whole or options.only else []
     print(printed(outcomes, draws))
     told = {
         "machine": _machine(),
@@ -121,7 +123,7 @@ def main() -> int:
     }
     text = json.dumps(told, indent=1, ensure_ascii=False) + "\n"
     LATEST.write_text(text, encoding="utf-8")
-    if options.density == 1 and not options.only:
+    if whole:
         RESULTS.write_text(text, encoding="utf-8")
         write_section(ROOT / "README.md", "faults", section(told))
     return 1 if any(itertools.chain(failures(outcomes), (drawn.missed for drawn in draws))) else 0
