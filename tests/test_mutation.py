@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import os
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -133,7 +135,7 @@ def test_a_constant_that_tests_took_before_is_seen_by_who_imports_it_afresh(tmp_
     mutant = next(each for each in mutants(SOURCE, "large_values.py") if each.operator == "constant")
     assert mutant.at_import
     assert judged(tmp_path, test)[mutant.id] == "survived"
-    assert judged(tmp_path, test, _code(mutant)) == {"": "broken"}
+    assert judged(tmp_path, test, mutant.id) == {"": "broken"}
 
 
 @needs_fork
@@ -149,16 +151,29 @@ def test_tests_that_say_nothing_of_the_module_judge_no_mutant(tmp_path: Path, te
     assert judged(tmp_path, test) == {"": told}
 
 
-def judged(folder: Path, test: str, code: CodeType | None = None) -> dict[str, str]:
-    """What becomes of the mutants of a module, or of a module of this code alone, under one file of tests."""
-    path, tests, answers = folder / "large_values.py", folder / "test_large_values.py", folder / "answers"
-    path.write_text(SOURCE, encoding="utf-8")
-    tests.write_text(test, encoding="utf-8")
-    variants = [Variant(each.id, partial(_code, each)) for each in mutants(SOURCE, path.name) if code is None]
-    subject = Subject("large_values", path, [tests], code or compile(SOURCE, str(path), "exec"))
-    with answers.open("w", encoding="utf-8") as out:
+def judged(folder: Path, test: str, id: str = "") -> dict[str, str]:
+    """What becomes of the mutants of a module, or of the module as this mutant alone, under one file of tests.
+
+    In a process of its own: a fork of one that runs threads, as other tests here start them, may wait for ever.
+    """
+    (folder / "large_values.py").write_text(SOURCE, encoding="utf-8")
+    (folder / "test_large_values.py").write_text(test, encoding="utf-8")
+    script = "import sys, test_mutation; test_mutation.judge_here(*sys.argv[1:])"
+    here = Path(__file__).parent
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (here, here.parent)))}
+    command = [sys.executable, "-c", script, str(folder), id]
+    subprocess.run(command, env=environment, check=True, timeout=300, capture_output=True)
+    return dict(map(json.loads, (folder / "answers").read_text(encoding="utf-8").splitlines()))
+
+
+def judge_here(place: str, id: str) -> None:
+    folder = Path(place)
+    path, tests = folder / "large_values.py", folder / "test_large_values.py"
+    alone = next((_code(each) for each in mutants(SOURCE, path.name) if each.id == id), None)
+    variants = [Variant(each.id, partial(_code, each)) for each in mutants(SOURCE, path.name) if alone is None]
+    subject = Subject("large_values", path, [tests], alone or compile(SOURCE, str(path), "exec"))
+    with (folder / "answers").open("w", encoding="utf-8") as out:
         os.waitpid(judge(subject, variants, folder, out), 0)
-    return dict(map(json.loads, answers.read_text(encoding="utf-8").splitlines()))
 
 
 def _code(mutant: Mutant) -> CodeType:

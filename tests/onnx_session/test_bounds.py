@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import signal
 import sys
 import time
 from pathlib import Path
@@ -56,6 +57,8 @@ def test_a_run_that_never_ends_is_stopped_by_the_budget(tmp_path: Path, monkeypa
 
 
 def test_a_run_that_never_ends_is_stopped_by_an_interrupt(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell started it behind
+
     def interrupted(session: Session) -> None:
         timer = Timer(0.3, _thread.interrupt_main)
         timer.start()
@@ -63,8 +66,11 @@ def test_a_run_that_never_ends_is_stopped_by_an_interrupt(tmp_path: Path) -> Non
             session.run(batch(X))
         timer.join()
 
-    with opened(endless(tmp_path / "loop.onnx"), tmp_path) as session:
-        interrupted(session)
+    try:
+        with opened(endless(tmp_path / "loop.onnx"), tmp_path) as session:
+            interrupted(session)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no limit on addresses")
