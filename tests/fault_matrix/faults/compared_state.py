@@ -66,6 +66,7 @@ def stray_forward(planting: Planting) -> None:
     planting.net.eval()
     moved = (name for name, var in before.items() if not torch.equal(var, planting.net.get_submodule(name).running_var))
     planting.located = tuple(moved)
+    planting.also_at = tuple(norms.keys() - before.keys())  # moved, too, and less is known of them: a warning
 
 
 def _has_trained(norm: Any) -> bool:
