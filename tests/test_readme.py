@@ -9,7 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fault_matrix.summary
 import pytest
+from readme_sections import write_section
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -91,12 +93,19 @@ def bench() -> str:
     return rendering.markdown(json.loads((ROOT / "tests" / "bench" / "rivals.json").read_text(encoding="utf-8")))
 
 
+def faults() -> str:
+    """Of the figures that `make faults` wrote."""
+    told = (ROOT / "tests" / "fault_matrix" / "results.json").read_text(encoding="utf-8")
+    return fault_matrix.summary.section(json.loads(told))
+
+
 SECTIONS = {
     "example": example,
     "comparison": comparison,
     "triage-log": triage_of_a_log,
     "rules": rules,
     "samples": samples,
+    "faults": faults,
     "bench": bench,
 }
 
@@ -170,11 +179,8 @@ def test_every_option_in_the_readme_exists() -> None:
 
 
 def write() -> None:
-    text = README.read_text(encoding="utf-8")
     for name, make in SECTIONS.items():
-        body = make().replace("\\", "\\\\")
-        text = re.sub(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", rf"\g<1>{body}\g<2>", text, flags=re.DOTALL)
-    README.write_text(text, encoding="utf-8")
+        write_section(README, name, make())
 
 
 if __name__ == "__main__":
