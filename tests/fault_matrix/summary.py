@@ -31,9 +31,8 @@ def section(told: Mapping[str, Any]) -> str:
     m = told["machine"]
     versions = ", ".join(f"{name} {m[name]}" for name in ("bnaudit", "torch", "onnx", "onnxruntime", "numpy"))
     machine = f"Python {m['python']}, {m['system']}, {m['cores']} cores"
-    return (
-        f"```text\n{summary(told)}\n```\n\n{told['date']} · {told['seconds'] / 60:.0f} min · {machine} · {versions}.\n"
-    )
+    run = f"run again after a mend: {told['again']}" if told["again"] else f"{told['seconds'] / 60:.0f} min"
+    return f"```text\n{summary(told)}\n```\n\n{told['date']} · {run} · {machine} · {versions}.\n"
 
 
 def _percent(part: int, whole: int) -> str:
