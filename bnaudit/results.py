@@ -276,7 +276,8 @@ class Audit(Record, eq=False):
         tensors = [tensor for layer in layers for tensor in layer.tensors]
         if layers:
             return not tensors or not all(tensor.unread for tensor in tensors)
-        return bool(self.description.parts) and not any(gap.hides_norms for gap in self.gaps)
+        hidden = any(gap.hides_norms for gap in self.gaps)
+        return bool(self.description.parts) and (self.measured is not None or not hidden)
 
 
 class Unaudited(Record):

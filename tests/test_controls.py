@@ -146,7 +146,8 @@ def test_a_head_that_is_shared_by_the_levels_of_a_pyramid(carrier: str, tmp_path
     explained(write(carrier, net, tmp_path), *(["BN112"] if carrier in COUNTING else []))
 
 
-FROZEN = [(FrozenBatchNorm2d, name) for name in (*WITHOUT_CODE, "pickled module", "scripted", "traced", *UNTOUCHED)]
+WITH_FROZEN = (*WITHOUT_CODE, "pickled module", "scripted", "traced", "exported", "exported, decomposed")
+FROZEN = [(FrozenBatchNorm2d, name) for name in WITH_FROZEN]
 FROZEN += [(DetectronFrozenBatchNorm2d, name) for name in (*WITHOUT_CODE, "pickled module")]
 
 
@@ -155,6 +156,19 @@ def test_frozen_norms_of_torchvision_and_detectron2(norm: Norm, carrier: str, tm
     path = write(carrier, trained(PreNorm(norm), steps=3), tmp_path)
     # Without class versions they look like batch norms from before PyTorch 0.4.1.
     explained(path, *(["BN102"] if carrier == "safetensors" else []))
+
+
+@pytest.mark.parametrize("carrier", [name for name in UNTOUCHED if name.startswith("ONNX")])
+def test_frozen_norms_that_a_graph_writes_as_arithmetic_are_unread_and_a_run_looks_at_them(
+    carrier: str, tmp_path: Path
+) -> None:
+    path = write(carrier, trained(PreNorm(FrozenBatchNorm2d), steps=3), tmp_path)
+    for settings, code in ((FILE_ALONE, 3), (Settings(), 0)):
+        (audit,) = bnaudit.audit(path, settings).audits
+        assert {finding.rule for finding in audit.findings} == {"BN118"}
+        outcomes = {verdict.question: verdict.outcome for verdict in audit.verdicts}
+        assert outcomes[Question.BUFFERS] is Outcome.INCONCLUSIVE
+        assert audit.exit_code == code
 
 
 @pytest.mark.parametrize("carrier", [*COUNTING, "ONNX, not folded"])
