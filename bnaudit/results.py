@@ -252,9 +252,15 @@ class Audit(Record, eq=False):
 
     @property
     def undecided(self) -> tuple[Verdict, ...]:
-        """Required verdicts that are inconclusive or not checked."""
+        """Required verdicts that are inconclusive or not checked; folded norms have no buffers to require."""
         decided = (Outcome.PASSED, Outcome.FAILED)
-        return tuple(v for v in self.verdicts if v.question in self.required and v.outcome not in decided)
+        open_ones = [v for v in self.verdicts if v.question in self.required and v.outcome not in decided]
+        return tuple(v for v in open_ones if not (v.question is Question.BUFFERS and self._is_folded))
+
+    @property
+    def _is_folded(self) -> bool:
+        parts = self.description.parts
+        return bool(parts) and all(part.folded and not part.layers for part in parts)
 
     @property
     def exit_code(self) -> int:

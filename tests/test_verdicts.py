@@ -6,11 +6,13 @@ import pytest
 from builders import batch_norm, description, part
 from measured import measured
 
+from bnaudit.auditing import conclude
 from bnaudit.description import Carrier, Gap, GraphInput, HiddenModule, Part
 from bnaudit.measurement import Answer, Unmeasured
 from bnaudit.measuring import Run
 from bnaudit.records import replace
 from bnaudit.results import Acceptance, Confidence, Finding, Outcome, Question, Severity, Verdict
+from bnaudit.settings import Settings
 from bnaudit.verdicts import verdicts
 
 
@@ -258,3 +260,18 @@ def test_statistics_that_were_folded_away_are_not_called_complete() -> None:
     folded = decide(part([], carrier=Carrier.GRAPH, folded="6 of 6 convolutions carry a bias"))
     assert folded[Question.BUFFERS] is Outcome.NOT_CHECKED
     assert decide(part([], carrier=Carrier.GRAPH))[Question.BUFFERS] is Outcome.PASSED
+
+
+def test_a_folded_graph_has_no_buffers_to_require() -> None:
+    hidden = HiddenModule(
+        path="norms[0]", class_name="BatchNorm2d", training=False, mode_dependent=(), in_training=False
+    )
+
+    def open_questions(**fields: Any) -> tuple[Question, ...]:
+        subject = description(part([], carrier=Carrier.GRAPH, **fields))
+        required = (Question.BUFFERS, Question.NEIGHBOURS)
+        audit = conclude(subject, Settings(require=required), ())
+        return tuple(each.question for each in audit.undecided)
+
+    assert open_questions(folded="6 of 6 convolutions carry a bias") == (Question.NEIGHBOURS,)
+    assert open_questions(hidden=(hidden,)) == (Question.BUFFERS, Question.NEIGHBOURS)

@@ -66,7 +66,8 @@ def verdicts(console: Console, audit: Audit) -> None:
 
 def required_open(console: Console, audit: Audit) -> None:
     """Print a line for each required verdict that did not pass; for artifacts whose verdicts are not printed."""
-    not_passed = [v for v in audit.verdicts if v.question in audit.required and v.outcome is not Outcome.PASSED]
+    failed = [v for v in audit.verdicts if v.question in audit.required and v.outcome is Outcome.FAILED]
+    not_passed = [verdict for verdict in audit.verdicts if verdict in failed or verdict in audit.undecided]
     for verdict in not_passed:
         line = Text(verdict.outcome.value, OUTCOME_STYLES[verdict.outcome])
         line.append(f"  {verdict.question.claim}, required: {printable(verdict.reason)}")
