@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-SECONDS = 20.0
+SECONDS = 60.0
 """A process that runs longer is ended, and its line says so."""
 GIBIBYTES = 16.0
 """The same for memory."""

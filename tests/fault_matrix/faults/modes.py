@@ -173,27 +173,21 @@ FAULTS = [
         unnoted=True,
         only=SAVED | FIXING,
     ),
-    Fault(
-        "dropout of nothing left on",
-        "BN201",
-        dropout_of_nothing,
-        None,
-        Question.EVAL_MODE,
-        Scope.ONE,
-        targets=plain_linear,
-        unnoted=True,
-        only=SAVED | FIXING | {"ONNX by dynamo"},
-    ),
-    Fault(
-        "dropout in eval mode",
-        "BN201",
-        dropout_at_rest,
-        None,
-        Question.EVAL_MODE,
-        Scope.ONE,
-        targets=plain_linear,
-        unnoted=True,
-        only=SAVED | FIXING | {"ONNX by dynamo"},
+    *(
+        Fault(
+            name,
+            "BN201",
+            plant,
+            None,
+            Question.EVAL_MODE,
+            targets=plain_linear,
+            unnoted=True,
+            only=SAVED | FIXING | {"ONNX by dynamo"},
+        )
+        for name, plant in (
+            ("dropout of nothing left on", dropout_of_nothing),
+            ("dropout in eval mode", dropout_at_rest),
+        )
     ),
     Fault(
         "written in training mode",
