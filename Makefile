@@ -30,12 +30,8 @@ faults: $(VENV)/.dev
 	PYTHONPATH=tests:. $(BIN)/python -m fault_matrix $(OPTIONS)
 
 bench: $(VENV)/.dev
-	$(BIN)/python tests/bench/rivals.py
-	$(BIN)/python tests/bench/static.py
-	$(BIN)/python tests/bench/bulk.py
-	$(BIN)/python tests/bench/measured.py
-	$(BIN)/python tests/bench/watching.py
-	$(BIN)/python tests/bench/triage.py
+	status=0; for part in rivals static bulk measured watching triage; do \
+	    $(BIN)/python tests/bench/$$part.py || status=1; done; exit $$status
 
 zoo: $(ZOO)/.installed
 	PYTHONPATH=tests $(ZOO)/bin/python -m zoo $(OPTIONS)

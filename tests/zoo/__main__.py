@@ -16,26 +16,30 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import signal
 import sys
 import time
+from datetime import date
 from fnmatch import fnmatchcase
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from readme_sections import write_section
 from zoo import architectures
 from zoo.record_file import RecordFile
 from zoo.sample import choose
+from zoo.summary import TASKS, section, table
 from zoo.tasks import Piece
 from zoo.totals import Totals, exceptions, rules_planted, shames, total
 from zoo.workers import run
 
 BENCH = Path(".bench")
 LIBRARIES = ("bnaudit", "torch", "torchvision", "timm", "onnx", "onnxruntime", "onnxscript", "safetensors", "numpy")
-CARRIERS = ("onnx", "torchscript", "live", "pt2")
+CARRIERS = TASKS[1:]
 SAMPLED_FROM = 700
 """Architectures, by chance, that the sample is chosen from."""
 NAMES_SHOWN = 6
@@ -66,6 +70,8 @@ def main() -> int:
         print(f"{open_pieces} pieces are still to be done: without --report it goes on")
     totals = _print(records, time.monotonic() - start)
     _write(records, totals, options)
+    if options.only == "*" and options.limit is None and not open_pieces:
+        write_section(Path("README.md"), "zoo", section(records, _versions(), date.today(), os.cpu_count() or 1))
     return 1 if totals.failed else 0
 
 
@@ -132,16 +138,7 @@ class Progress:
 
 def _print(records: list[dict[str, Any]], seconds: float) -> Totals:
     totals = total(records)
-    print(f"\n{'':<22}{'audited':>9}{'artifacts':>11}{'layers':>9}{'alarms':>8}{'crashes':>9}{'planted':>9}{'found':>7}"
-          f"{'located':>9}")  # fmt: skip
-    for task in ("state-dict", *CARRIERS):
-        _row(task, total(records, {task}))
-    _row("all", totals)
-    median, decile, largest = total(records, {"state-dict"}).seconds
-    print(f"\n{totals.audited} of {totals.architectures} architectures audited in {seconds / 60:.0f} min")
-    times = f"median {median * 1e3:.1f} ms, p90 {decile * 1e3:.1f} ms, max {largest * 1e3:.0f} ms"
-    print(f"one audit of a state dict: {times}")
-    print("\nfaults planted, found, located")
+    print(f"\n{table(records)}\n\nthis run: {seconds / 60:.0f} min\n\nfaults planted, found, located")
     for rule, counts in rules_planted(records).items():
         print(f"  {rule} {counts[0]:>5} {counts[1]:>5} {counts[2]:>5}")
     for title, entries in exceptions(records).items():
@@ -154,15 +151,14 @@ def _print(records: list[dict[str, Any]], seconds: float) -> Totals:
     return totals
 
 
-def _row(label: str, t: Totals) -> None:
-    print(f"{label:<22}{t.audited:>9}{t.artifacts:>11}{t.layers:>9}{t.false_alarms:>8}{t.crashes:>9}{t.planted:>9}"
-          f"{t.found:>7}{t.located:>9}")  # fmt: skip
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in LIBRARIES} | {"python": platform.python_version()}
 
 
 def _write(records: list[dict[str, Any]], totals: Totals, options: argparse.Namespace) -> None:
     content = {
         "options": vars(options),
-        "versions": {name: version(name) for name in LIBRARIES} | {"python": platform.python_version()},
+        "versions": _versions(),
         "machine": {"system": platform.platform(), "processor": platform.machine()},
         "totals": totals._asdict(),
         "rules": rules_planted(records),

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import pytest
 from zoo.exceptions import CRASH, counted, reason
+from zoo.summary import section
 from zoo.totals import exceptions, rules_planted, shames, total
 
 ALARM = {"rule": "BN103", "severity": "error", "layer": "bn1", "message": "virgin"}
@@ -52,6 +54,25 @@ def test_times_are_median_ninth_decile_and_largest() -> None:
     records = [record(fresh=artifact(seconds=float(second))) for second in range(1, 12)]
     assert total(records).seconds == (6.0, 10.0, 11.0)
     assert total([]).seconds == (0.0, 0.0, 0.0)
+
+
+def test_the_section_has_a_row_per_carrier_and_counts_what_was_not_audited() -> None:
+    records = [
+        record(fresh=artifact(), faulty=planted()),
+        {**record(fresh=artifact(false_alarms=[ALARM])), "task": "onnx"},
+        {**record("timm/b"), "exception": "larger than the bound of 40 M parameters"},
+    ]
+    versions = dict.fromkeys(("bnaudit", "torch", "torchvision", "timm", "python"), "9")
+    lines = section(records, versions, date(2026, 12, 1), 2).splitlines()
+    rows = {
+        line.split()[0]: line.split()[1:] for line in lines if line.startswith(("state-dict", "onnx", "live", "all"))
+    }
+    assert rows["state-dict"] == ["1", "2", "6", "0", "0", "1", "1", "1"]
+    assert rows["onnx"] == ["1", "1", "3", "1", "0", "0", "0", "0"]
+    assert rows["live"] == ["0"] * 8
+    assert rows["all"] == ["1", "3", "9", "1", "0", "1", "1", "1"]
+    assert "    1 × larger than the bound of 40 M parameters" in lines
+    assert lines[-1].startswith("2026-12-01 · Python 9, 2 cores · bnaudit 9")
 
 
 def test_tasks_are_counted_apart() -> None:
