@@ -12,7 +12,7 @@ from torch import nn
 from zoo import architectures
 from zoo.inputs import batch
 from zoo.judging import Heard, as_record, false_alarms, hear, loud, outcome
-from zoo.mode_faults import CONSEQUENCES, MEASURED, plant
+from zoo.mode_faults import MEASURED, plant
 from zoo.moving import NoForwardError, move, tracking
 from zoo.writing import WAYS, NotWrittenError, write
 
@@ -63,8 +63,7 @@ def examine(piece: dict[str, Any], folder: Path) -> dict[str, Any]:
     rules = (planted.planted.rule, *(MEASURED if planted.of_mode else ()))
     by_rule = [outcome(planted.planted._replace(rule=rule), heard.findings, before.findings) for rule in rules]
     told = max(by_rule, key=lambda each: (each.located, each.found))
-    if planted.of_mode:
-        told = told._replace(beside=[each for each in told.beside if not each["rule"].startswith(CONSEQUENCES)])
+    told = told._replace(beside=[each for each in told.beside if not each["rule"].startswith(planted.consequences)])
     record["artifacts"]["faulty"] |= as_record(planted.planted, told, heard.findings)
     return record
 

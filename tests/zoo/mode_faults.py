@@ -13,10 +13,11 @@ from zoo.faults import Layers, Planted
 from zoo.moving import affine_norms, tracking
 
 OF_STATE = tuple(fault for fault in faults.FAULTS if fault.name in faults.IN_EVERY_CARRIER)
-CONSEQUENCES = ("BN2", "BN3", "BN4")
+OF_ITS_BATCH = ("BN2", "BN3", "BN4")
 """What a batch norm that uses its batch really does beside its own rule: rows depend on neighbours, state moves."""
-
-
+OF_ITS_VALUES = ("BN403", "BN404")
+"""What values that are wrong really do in a run: train parts from eval, and the layers behind receive what is not
+stored. How much of it is seen depends on how far a short budget reaches."""
 MEASURED = ("BN301", "BN401")
 """The rules that speak in place of the fault's own where a run showed at that layer what it does."""
 
@@ -55,6 +56,11 @@ class Plant(NamedTuple):
 
     planted: Planted
     of_mode: bool
+
+    @property
+    def consequences(self) -> tuple[str, ...]:
+        """Rules that may rightly speak beside the fault's own."""
+        return OF_ITS_BATCH if self.of_mode else OF_ITS_VALUES
 
 
 def plant(net: nn.Module, carrier: str, random: Random) -> Plant | None:

@@ -113,6 +113,8 @@ def test_a_fault_in_the_module_is_in_a_norm_that_ran_or_in_an_affine(carrier: st
         (layer,) = planted.planted.layers
         norm = net.get_submodule(layer)
         assert isinstance(norm, (nn.BatchNorm2d, nn.GroupNorm))
+        assert "BN403".startswith(planted.consequences)
+        assert "BN301".startswith(planted.consequences) is planted.of_mode
         if planted.of_mode:
             assert planted.planted.fault in {fault.name for fault in OF_MODE if carrier in fault.rules}
             assert layer in RAN
