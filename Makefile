@@ -1,6 +1,6 @@
 # make demo    install into .venv, audit the sample models and gate some
 # make test    install what is needed and run all tests
-# make faults  damage small nets on purpose and audit them (half an hour; OPTIONS="--only BN301" for less)
+# make faults  damage small nets on purpose and audit them (a quarter of an hour; OPTIONS="--only BN301" for less)
 # make bench   time bnaudit, and what others use, on the same files
 # make zoo     audit the architectures of torchvision and timm (half an hour; OPTIONS="--limit 50" for less)
 # make mutation  break every condition and limit of the rules, one at a time: a test has to notice (15 minutes)

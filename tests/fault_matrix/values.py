@@ -169,7 +169,9 @@ def with_trained_affines(net: nn.Module) -> list[str]:
 
 
 def _moved(norm: Any) -> bool:
-    return norm.weight is not None and bool(norm.bias.abs().max() > 0) and float(norm.weight.std()) > 0
+    return (
+        norm.weight is not None and bool(norm.bias.detach().abs().max() > 0) and float(norm.weight.detach().std()) > 0
+    )
 
 
 class NoEffectError(ValueError):
