@@ -32,6 +32,7 @@ _POINTWISE = frozenset(_POINTWISE_NAMES.split())
 """Every axis of the output is that axis of the input."""
 _SAMPLEWISE = frozenset(_SAMPLEWISE_NAMES.split())
 """The first axis of the output is that of the first input; the others mix."""
+_RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
 
 
 class BatchAxes:
@@ -84,7 +85,7 @@ class BatchAxes:
                 break
             site = value.site
             before = self._data(site) if site is not None else None
-            step = self._step(site, axis, before) if site is not None and before is not None else None
+            step = self._step(site, axis, before, value) if site is not None and before is not None else None
             if before is None or step is None:
                 break
             value, axis = before, step
@@ -98,25 +99,70 @@ class BatchAxes:
             operands = [*operands[1:], *operands[:1]]
         return next((value for value in operands if not self._dependence.is_constant(value)), None)
 
-    def _step(self, site: Site, axis: int, data: Value) -> int | None:
+    def _step(self, site: Site, axis: int, data: Value, output: Value) -> int | None:
         operator = site.operator
         if operator in _POINTWISE:
             return axis
         if operator in _SAMPLEWISE:
             is_first = data is site.input(0) and not site.integer("transA", 0)
             return 0 if axis == 0 and is_first else None
+        if operator in _RECURRENT:
+            return self._recurrent(site, axis, output) if data is site.input(0) else None
         if operator.startswith("Reduce"):
             return self._reduce(site, axis)
         step = self._steps.get(operator)
         return step(site, axis) if step is not None else None
+
+    def _recurrent(self, site: Site, axis: int, output: Value) -> int | None:
+        """X is (sequence, batch, features), Y (sequence, directions, batch, features), the last states (directions,
+        batch, features); with layout 1 the batch comes first in all of them (ONNX operators, RNN, GRU and LSTM)."""
+        batch_first = site.integer("layout", 0) == 1
+        if output is site.output(0):
+            return ({0: 0, 1: 1} if batch_first else {0: 0, 2: 1}).get(axis)
+        batch = 0 if batch_first else 1
+        return batch if axis == batch else None
 
     def _transpose(self, site: Site, axis: int) -> int | None:
         permutation = site.integers("perm")
         return permutation[axis] if permutation and axis < len(permutation) else None
 
     def _reshape(self, site: Site, axis: int) -> int | None:
-        """The first axis stays the first when the new first size is the old one, or takes whatever is left over."""
-        return 0 if axis == 0 and self._first_size(site) in (0, -1) else None
+        """The first axis stays the first when the new first size is the old one, or takes whatever is left over.
+        A later one stays where it is when the sizes up to it are the old ones."""
+        if axis > 0:
+            return axis if self._keeps_axes(site, axis + 1) else None
+        return 0 if self._first_size(site) in (0, -1) else None
+
+    def _keeps_axes(self, site: Site, count: int) -> bool:
+        """Whether the first sizes that a Reshape asks for, so many of them, are those of the same axes of its data."""
+        target, data = site.input(1), site.input(0)
+        sizes = site.integers("shape") if target is None else self._constants.integers(target)
+        if sizes is not None:
+            return sizes[:count] == [0] * count
+        joined = target.origin().site if target is not None else None
+        if joined is None or data is None or joined.operator != "Concat":
+            return False
+        parts = joined.inputs[:count]
+        return len(parts) == count and all(self._is_size(part, data, axis) for axis, part in enumerate(parts))
+
+    def _is_size(self, part: Value, data: Value, axis: int) -> bool:
+        """Whether it is one number, the size of this axis of the data, as exporters read it at run time."""
+        site = part.origin().site
+        if site is not None and site.operator == "Unsqueeze":
+            before = site.input(0)
+            site = before.origin().site if before is not None else None
+        if site is None or (sizes := site.input(0)) is None:
+            return False
+        asked = sizes.origin().site
+        if asked is None or asked.operator != "Shape" or asked.integer("start", 0) != 0:
+            return False
+        given = asked.input(0)
+        if given is None or given.origin() is not data.origin():
+            return False
+        if site.operator == "Gather":
+            return self._constants.integers(site.input(1)) == [axis]
+        bounds = [self._constants.integers(site.input(index)) for index in (1, 2)]
+        return site.operator == "Slice" and len(site.node.inputs) == 3 and bounds == [[axis], [axis + 1]]
 
     def _unsqueeze(self, site: Site, axis: int) -> int | None:
         axes = self._axes(site)

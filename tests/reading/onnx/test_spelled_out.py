@@ -169,6 +169,39 @@ def test_what_is_normalized_over_follows_the_axis_back_to_the_input(
     assert layer.tracks_statistics is (None if kind is NormKind.UNKNOWN else False)
 
 
+TIME_FIRST = node("Transpose", ["x"], ["turned"], perm=[1, 0, 2])
+
+
+@pytest.mark.parametrize(("operator", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+@pytest.mark.parametrize(
+    ("layout", "behind", "kind"),
+    [
+        (0, [node("Squeeze", ["steps", "1"], ["t"]), node("Transpose", ["t"], ["h"], perm=[1, 0, 2])], NormKind.BATCH),
+        (0, [node("Squeeze", ["steps", "1"], ["h"])], NormKind.UNKNOWN),  # the first axis is time
+        (0, [node("Squeeze", ["last", "0"], ["h"])], NormKind.BATCH),
+        (0, [node("Identity", ["last"], ["h"])], NormKind.UNKNOWN),  # the directions
+        (1, [node("Identity", ["steps"], ["h"])], NormKind.BATCH),
+        (1, [node("Squeeze", ["last", "1"], ["h"])], NormKind.BATCH),
+    ],
+)
+def test_the_batch_axis_is_followed_through_recurrent_layers(
+    operator: str,
+    gates: int,
+    layout: int,
+    behind: list[onnx.NodeProto],
+    kind: NormKind,
+    tmp_path: Path,
+) -> None:
+    """Against the shapes that the specification of ONNX gives: layout 0 has time first, layout 1 the batch."""
+    given = ["x" if layout else "turned", "W", "R"]
+    layer_itself = node(operator, given, ["steps", "last"], hidden_size=4, layout=layout)
+    nodes = [*([] if layout else [TIME_FIRST]), layer_itself, *behind, *norm([0], data="h")]
+    weights = {name: np.ones((1, 4 * gates, 4), np.float32) for name in "WR"}
+    layer = described(nodes, tmp_path, SEQUENCE, **weights, **{"0": np.array([0]), "1": np.array([1])})
+    assert layer.kind is kind
+    assert layer.statistics_from_input is (True if kind is NormKind.BATCH else None)
+
+
 def test_a_batch_size_that_the_graph_reads_from_the_input_is_followed(tmp_path: Path) -> None:
     nodes = [
         node("Shape", ["x"], ["sizes"]),
@@ -180,6 +213,56 @@ def test_a_batch_size_that_the_graph_reads_from_the_input_is_followed(tmp_path: 
     ]
     layer = described(nodes, tmp_path, zero=np.int64(0), first=np.array([0]), rest=np.array([-1]))
     assert (layer.kind, layer.statistics_from_input) == (NormKind.BATCH, True)
+
+
+def sizes_by_slice(of: str, axes: tuple[int, int]) -> list[onnx.NodeProto]:
+    return [node("Shape", [of], ["sizes"])] + [
+        node("Slice", ["sizes", str(axis), str(axis + 1)], [f"size {place}"]) for place, axis in enumerate(axes)
+    ]
+
+
+def sizes_by_gather(of: str, axes: tuple[int, int]) -> list[onnx.NodeProto]:
+    return [node("Shape", [of], ["sizes"])] + [
+        made
+        for place, axis in enumerate(axes)
+        for made in (
+            node("Gather", ["sizes", f"scalar {axis}"], [f"one {place}"]),
+            node("Unsqueeze", [f"one {place}", "0"], [f"size {place}"]),
+        )
+    ]
+
+
+JOINED = node("Concat", ["size 0", "size 1", "rest"], ["view"], axis=0)
+
+
+@pytest.mark.parametrize(
+    ("view", "kind"),
+    [
+        ([*sizes_by_slice("turned", (0, 1)), JOINED], NormKind.BATCH),
+        ([*sizes_by_gather("turned", (0, 1)), JOINED], NormKind.BATCH),
+        ([node("Identity", ["copied"], ["view"])], NormKind.BATCH),
+        ([node("Identity", ["written"], ["view"])], NormKind.UNKNOWN),  # (4, 8, N·8): the batch is the last axis's
+        ([*sizes_by_slice("turned", (1, 0)), JOINED], NormKind.UNKNOWN),
+        ([*sizes_by_gather("turned", (1, 0)), JOINED], NormKind.UNKNOWN),
+        ([*sizes_by_slice("x", (0, 1)), JOINED], NormKind.UNKNOWN),  # of another value
+    ],
+)
+def test_a_view_that_keeps_its_first_axes_is_followed(
+    view: list[onnx.NodeProto], kind: NormKind, tmp_path: Path
+) -> None:
+    nodes = [
+        node("Transpose", ["x"], ["turned"], perm=[1, 0, 2, 3]),
+        *view,
+        node("Reshape", ["turned", "view"], ["flat"]),
+        node("Transpose", ["flat"], ["h"], perm=[1, 0, 2]),
+        *norm([0], data="h"),
+    ]
+    arrays = {str(number): np.array([number]) for number in range(3)}
+    scalars = {f"scalar {number}": np.int64(number) for number in range(2)}
+    views = {"copied": np.array([0, 0, -1]), "written": np.array([4, 8, -1])}
+    layer = described(nodes, tmp_path, rest=np.array([-1]), **arrays, **scalars, **views)
+    assert layer.kind is kind
+    assert layer.statistics_from_input is (True if kind is NormKind.BATCH else None)
 
 
 NO_NORMS: dict[str, list[onnx.NodeProto]] = {
