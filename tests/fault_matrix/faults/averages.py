@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from fault_matrix.faults.initial import all_trained
 from fault_matrix.faults.saved_state import COUNTER, STATES, STATISTICS, all_with_weights, set_counters
+from fault_matrix.faults.statistics import other_norms
 from fault_matrix.values import Facet, Fault, Planting, Scope, tracked, with_trained_affines
 from torch import nn
 
@@ -87,7 +88,7 @@ def copied(apart: float) -> Edit:
     """The raw statistics beside weights and biases that are this much away (relative L2)."""
 
     def edit(planting: Planting, averaged: dict[str, Any]) -> None:
-        for layer in planting.layers:
+        for layer in (*planting.layers, *other_norms(planting.net)):  # the distance is that of all together
             for entry in ("weight", "bias"):
                 if (name := f"{layer}.{entry}") in averaged:
                     averaged[name].mul_(1.0 + apart)
@@ -105,7 +106,7 @@ def parameters_alone(planting: Planting, averaged: dict[str, Any]) -> None:
 def measured_again(planting: Planting, averaged: dict[str, Any]) -> None:
     """Weights far apart, and statistics that were measured with them."""
     copied(0.2)(planting, averaged)
-    for layer in planting.layers:
+    for layer in (*planting.layers, *other_norms(planting.net)):
         averaged[f"{layer}.running_mean"].mul_(1.1)
         averaged[f"{layer}.running_var"].mul_(1.2)
 

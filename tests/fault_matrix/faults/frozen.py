@@ -219,7 +219,8 @@ FAULTS = [
             targets=with_affine,
             needs=frozenset({Facet.CLASSES}),
             instead=("BN301",),
-            also=("BN204", "BN501", *_RUN),  # the norms that are frozen move theirs while it adapts
+            # The norms that are frozen move theirs while it adapts; of a SyncBatchNorm BN210 tells what BN204 would.
+            also=("BN204", "BN210", "BN501", *_RUN),
             only=WHOLE_MODULES,
         )
         for scope in (Scope.ALL, Scope.ONE)

@@ -103,9 +103,9 @@ def _fault(
         needs=frozenset({Facet.FORWARD, Facet.RUNS}),
         measured=True,
         only=only,
-        # Where a net calls it twice per forward, the second call has something of the first one's batch. A list that
-        # grows has the batch's own mean.
-        also=("BN301",),
+        # Where a net calls it twice per forward, the second call has something of the first one's batch, or of its
+        # first sample, which a batch of one is itself. A list that grows has the batch's own mean.
+        also=("BN301", "BN303"),
         **{"targets": layers, **more},
     )
 

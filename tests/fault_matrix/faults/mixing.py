@@ -136,6 +136,7 @@ def _fault(
         whole=scope is Scope.ALL,  # behind two places that mix, no others are looked for until these are mended
         needs=frozenset({Facet.FORWARD, Facet.RUNS}),
         measured=True,
+        also=("BN403", "BN404") if severity else (),  # for a norm behind, what it gives is another distribution
         only=NOT_DYNAMO if module is LargestOfBatch else frozenset(),  # amax() without axes is not converted
     )
 

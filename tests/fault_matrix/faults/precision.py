@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import torch
 from fault_matrix.faults.saved_state import STATES, STATISTICS, change, change_all
+from fault_matrix.faults.statistics import frozen_norms
 from fault_matrix.values import Facet, Fault, Planting, Scope, tracked
 from torch import nn
 
@@ -42,6 +43,7 @@ def all_in(precision: torch.dtype) -> Plant:
 
     def plant(planting: Planting) -> None:
         change_all(planting, lambda tensor: tensor.to(precision) if tensor.is_floating_point() else tensor)
+        planting.also_at = tuple(frozen_norms(planting.net))
 
     return plant
 
@@ -64,6 +66,7 @@ def all_in_training(precision: torch.dtype) -> Plant:
 def whole_net_in_half(planting: Planting) -> None:
     """`net.half()`, written into any carrier."""
     planting.net.half()
+    planting.also_at = tuple(frozen_norms(planting.net))
     planting.inputs = tuple(value.half() if value.is_floating_point() else value for value in planting.inputs)
 
 

@@ -103,8 +103,12 @@ class CalledTwice(nn.Module):
         return self.norm(x) + 1e-3 * self.norm(other)
 
 
-def reused(sd: float, factor: float) -> Callable[[Planting], None]:
+def reused(sd: float, factor: float, near: bool = False) -> Callable[[Planting], None]:
+    """`near`: just under the limit, which only a norm that ran once before can be held to."""
+
     def plant(planting: Planting) -> None:
+        if near and any(len(_received(planting, name)) > 1 for name in planting.layers):
+            raise NoEffectError("it runs on populations that differ as it is")
         planting.options.update(_ALL_SAMPLES)
         for name in planting.layers:
             replace(planting.net, name, CalledTwice(planting.net.get_submodule(name), sd, factor).eval())
@@ -238,8 +242,8 @@ FAULTS = [
     ),
     *_reused("two populations 1 sd apart", reused(1.0, 1.0), Severity.WARNING, *_BOTH),
     *_reused("two populations, variance factor 4", reused(0.0, 4.0), Severity.WARNING, *_BOTH),
-    *_reused("two populations 0.35 sd apart", reused(0.35, 1.0), None, *_BOTH),
-    *_reused("two populations, variance factor 1.5", reused(0.0, 1.5), None, *_BOTH),
+    *_reused("two populations 0.35 sd apart", reused(0.35, 1.0, near=True), None, *_BOTH),
+    *_reused("two populations, variance factor 1.5", reused(0.0, 1.5, near=True), None, *_BOTH),
     *_fault(
         "BN406",
         "one value per group",
