@@ -97,7 +97,7 @@ def _is_random(repeat: Repeat, epsilons: float) -> bool:
     """Whether the repeat from the restored state differs about as much."""
     restored = repeat.restored
     if restored is None or restored.exact:
-        return restored is None and not repeat.in_a_row.exact
+        return restored is None
     return beyond(restored, epsilons) or not beyond(repeat.in_a_row, epsilons)
 
 

@@ -54,6 +54,7 @@ def test_a_note_does_not_take_the_place_of_an_error_about_the_same_state() -> No
 def test_an_answer_that_is_kept_for_the_next_batch_is_told_after_another_one() -> None:
     kept = change("encoder.cache", "attribute", persistent=False)
     (hit,) = run_hits(RULE, repeat(kept, in_a_row=EXACT, restored=None, after_others=LARGE))
+    assert len(run_hits(RULE, repeat(kept, restored=LARGE, after_others=LARGE))) == 1  # seeds were reset for it
     assert (hit.layer, hit.severity) == ("encoder", Severity.ERROR)
     assert hit.message.startswith("the same batch after another batch gives outputs that differ")
     assert not run_hits(RULE, repeat(kept, in_a_row=EXACT, restored=None, after_others=EXACT))
